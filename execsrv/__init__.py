@@ -1,0 +1,1 @@
+"""execsrv: start and control processes and files on a machine for a client somewhere else."""
