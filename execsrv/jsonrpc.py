@@ -63,9 +63,10 @@ def parse(data: bytes) -> Message:
         raise InvalidRequest("a message is one JSON object; batches are not supported")
     if envelope.get("method") is not None:
         return _parse_call(envelope)
-    for outcome in ("error", "result"):
-        if outcome in envelope and "id" in envelope:
-            return Response(_checked_id(envelope["id"]), outcome, envelope[outcome])
+    if "id" in envelope and envelope.get("error") is not None:
+        return Response(_checked_id(envelope["id"]), "error", envelope["error"])
+    if "id" in envelope and "result" in envelope:
+        return Response(_checked_id(envelope["id"]), "result", envelope["result"])
     raise InvalidRequest("the message is neither a request, a notification nor a response")
 
 

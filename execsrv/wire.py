@@ -39,76 +39,81 @@ def decode_base64(text: str) -> bytes:
 
 
 def from_wire(cls: type[T], fields: dict[str, Any]) -> T:
-    """Make ``cls`` from a JSON object that its schema has accepted; unknown members are ignored."""
+    """Make ``cls`` from a JSON object that its schema has accepted; unknown members are ignored.
+
+    Raises ValueError when a field for ``bytes`` is not base64, and TypeError when a required field is missing.
+    """
     known = {}
-    for attribute, name, convert in _decoders(cls):
-        value = fields.get(name)
+    for member in _members(cls):
+        value = fields.get(member.name)
         if value is not None:
-            known[attribute] = convert(value)
+            known[member.attribute] = member.decode(value)
+        elif member.pass_none:
+            known[member.attribute] = None
     return cls(**known)
 
 
 def to_wire(value: Any) -> dict[str, Any]:
     """The JSON object of a dataclass. A field marked ``omit_none`` is left out when it is None."""
-    fields = {name: convert(getattr(value, attribute)) for attribute, name, convert in _encoders(type(value))}
-    for name in _omitted(type(value)):
-        if fields[name] is None:
-            del fields[name]
+    fields = {}
+    for member in _members(type(value)):
+        content = getattr(value, member.attribute)
+        if content is not None:
+            fields[member.name] = member.encode(content)
+        elif not member.omit_none:
+            fields[member.name] = None
     return fields
 
 
-@functools.cache
-def _decoders(cls: type) -> list[tuple[str, str, Converter]]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Member:
+    """A field: its names on both sides and how its value gets across, unless that is None.
+
+    pass_none: the field takes None and has no default, so that None must be given.
+    omit_none: None is not written.
+    """
+
+    attribute: str
+    name: str
+    decode: Converter
+    encode: Converter
+    pass_none: bool
+    omit_none: bool
+
+
+def _find_members(cls: type) -> list[_Member]:
     hints = typing.get_type_hints(cls)
-    return [(f.name, camel_case(f.name), _decoder(hints[f.name])) for f in dataclasses.fields(cls)]
+    return [_member(field, hints[field.name]) for field in dataclasses.fields(cls)]
 
 
-@functools.cache
-def _encoders(cls: type) -> list[tuple[str, str, Converter]]:
-    hints = typing.get_type_hints(cls)
-    return [(f.name, camel_case(f.name), _encoder(hints[f.name])) for f in dataclasses.fields(cls)]
+def _member(field: dataclasses.Field[Any], hint: Any) -> _Member:
+    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    pass_none = required and isinstance(hint, types.UnionType)
+    omit_none = field.metadata.get("omit_none", False)
+    return _Member(field.name, camel_case(field.name), *_converters(hint), pass_none, omit_none)
 
 
-@functools.cache
-def _omitted(cls: type) -> list[str]:
-    return [camel_case(f.name) for f in dataclasses.fields(cls) if f.metadata.get("omit_none")]
+_members: Callable[[type], list[_Member]] = functools.cache(_find_members)
 
 
-def _decoder(hint: Any) -> Converter:
-    hint = _without_none(hint)
-    if dataclasses.is_dataclass(hint):
-        return functools.partial(from_wire, hint)
-    if hint is int:
-        return int  # JSON Schema counts 1.0 as an integer
-    return _same
-
-
-def _encoder(hint: Any) -> Converter:
-    optional = _without_none(hint) is not hint
-    hint = _without_none(hint)
-    convert: Converter = _same
-    if dataclasses.is_dataclass(hint):
-        convert = to_wire
-    elif hint is bytes:
-        convert = encode_base64
-    elif typing.get_origin(hint) is list and dataclasses.is_dataclass(typing.get_args(hint)[0]):
-        convert = _list_to_wire
-    return functools.partial(_unless_none, convert) if optional and convert is not _same else convert
-
-
-def _without_none(hint: Any) -> Any:
-    """``X`` of ``X | None``; any other hint as it is."""
+def _converters(hint: Any) -> tuple[Converter, Converter]:
+    """How a value of the type ``hint``, or ``hint | None``, comes from JSON and goes to JSON."""
     if isinstance(hint, types.UnionType):
-        return next(part for part in typing.get_args(hint) if part is not types.NoneType)
-    return hint
+        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return functools.partial(from_wire, hint), to_wire
+    if hint is bytes:
+        return decode_base64, encode_base64
+    if hint is int:
+        return int, _same  # JSON Schema counts 1.0 as an integer
+    if typing.get_origin(hint) is list:
+        decode, encode = _converters(typing.get_args(hint)[0])
+        return functools.partial(_each, decode), functools.partial(_each, encode)
+    return _same, _same
 
 
-def _list_to_wire(values: list[Any]) -> list[dict[str, Any]]:
-    return [to_wire(value) for value in values]
-
-
-def _unless_none(convert: Converter, value: Any) -> Any:
-    return None if value is None else convert(value)
+def _each(convert: Converter, values: list[Any]) -> list[Any]:
+    return [convert(value) for value in values]
 
 
 def _same(value: Any) -> Any:
