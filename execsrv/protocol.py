@@ -138,6 +138,11 @@ class ProcessReadResult:
     dropped_bytes: int
     failure: str | None
 
+    @property
+    def tells_end(self) -> bool:
+        """Must the notification of an exit or a close be sent before this answer?"""
+        return self.exited
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessWriteParams:
@@ -168,6 +173,11 @@ class ProcessTerminateResult:
 
     running: bool
 
+    @property
+    def tells_end(self) -> bool:
+        """Must the notification of an exit be sent before this answer?"""
+        return not self.running
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessAckParams:
@@ -184,6 +194,7 @@ class ProcessAckParams:
 class ProcessStarted:
     """The process runs as ``pid`` on the server's machine."""
 
+    method: ClassVar[str] = "process/started"
     kind: ClassVar[str] = "started"
     process_id: str
     pid: int
@@ -193,6 +204,7 @@ class ProcessStarted:
 class ProcessOutput:
     """Bytes that the process wrote, as it wrote them."""
 
+    method: ClassVar[str] = "process/output"
     kind: ClassVar[str] = "output"
     process_id: str
     seq: int
@@ -207,6 +219,7 @@ class ProcessExited:
     ``exit_code`` is its status, 128 + N when signal N ended it, -1 when it can't be known.
     """
 
+    method: ClassVar[str] = "process/exited"
     kind: ClassVar[str] = "exited"
     process_id: str
     seq: int
@@ -219,13 +232,13 @@ class ProcessExited:
 class ProcessClosed:
     """Nothing follows. ``output_complete`` is false when the server gave the streams up."""
 
+    method: ClassVar[str] = "process/closed"
     kind: ClassVar[str] = "closed"
     process_id: str
     seq: int
     output_complete: bool
 
 
-ProcessEvent: TypeAlias = ProcessStarted | ProcessOutput | ProcessExited | ProcessClosed
 
 
 # ---- first-cut dialect ---------------------------------------------------------------------------------------------
@@ -246,8 +259,12 @@ class CommandExecParams:
 
 @dataclass(frozen=True, slots=True)
 class CommandExecResult:
-    """Result of ``command/exec``."""
+    """Result of ``command/exec``.
 
+    The exit of the process that had the id before is sent first: hence ``tells_end``.
+    """
+
+    tells_end: ClassVar[bool] = True
     process_id: str
     pid: int
     running: bool = True
@@ -261,6 +278,28 @@ class CommandWriteResult:
     """Result of ``command/exec/write``."""
 
     accepted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutputDelta:
+    """Bytes that a first-cut process wrote; a terminal's are ``stdout``."""
+
+    method: ClassVar[str] = "command/exec/outputDelta"
+    process_id: str
+    stream: Literal["stdout", "stderr"]
+    chunk: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommandExited:
+    """A first-cut process has ended; nothing of it follows and its id is free."""
+
+    method: ClassVar[str] = "command/exec/exited"
+    process_id: str
+    exit_code: int
+
+
+Event: TypeAlias = ProcessStarted | ProcessOutput | ProcessExited | ProcessClosed | CommandOutputDelta | CommandExited
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------

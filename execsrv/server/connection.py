@@ -1,0 +1,172 @@
+"""One peer: reads its messages, runs their calls in their lanes, sends answers and events, and ends it all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import gevent
+
+from execsrv import jsonrpc
+from execsrv.config import ExecServerConfig
+from execsrv.errors import InternalError, InvalidRequest, RpcError
+from execsrv.protocol import Event, ExitReason
+from execsrv.server.condition import Condition
+from execsrv.server.dispatch import Call, Lane, bind_notification, bind_request
+from execsrv.server.handler import Handler
+from execsrv.server.lane import SerialLane
+from execsrv.server.outbox import Outbox
+from execsrv.server.workers import Workers, call_on
+from execsrv.transports import MessageTooLarge, Transport, TransportClosed
+from execsrv.wire import to_wire
+
+log = logging.getLogger(__name__)
+
+#: Requests that may be open at one time; above it the connection is not read.
+MAX_OPEN_REQUESTS = 4096
+
+#: The longest that an end may take: for killed processes to be gone, open requests to be answered, all to be sent.
+KILL_S, LAST_ANSWERS_S, FLUSH_S = 2.5, 1.0, 1.0
+
+
+class Connection:
+    """Serves one transport until its end. One greenlet reads (``serve``), one sends, each waiting call has its own."""
+
+    def __init__(self, transport: Transport, config: ExecServerConfig, workers: Workers) -> None:
+        self._transport = transport
+        self._config = config
+        self._workers = workers
+        self._outbox = Outbox()
+        self._handler = Handler(config, workers, _OutboxSink(self._outbox))
+        self._files = SerialLane()
+        self._open_requests = 0
+        self._open_bytes = 0
+        self._answered = Condition()
+        self._sender: gevent.Greenlet[[], None] | None = None
+
+    def serve(self) -> None:
+        """Serve until the peer is gone or ``end`` was called; return when nothing of the connection is left."""
+        self._sender = gevent.spawn(self._send)
+        try:
+            self._read()
+        finally:
+            self.end("connectionClosed")
+
+    def end(self, reason: ExitReason) -> None:
+        """Kill and reap the processes, send what is still to be said, close; bounded in time, twice is harmless."""
+        self._handler.end(reason, KILL_S)
+        self._answered.wait_for(lambda: not self._open_requests, LAST_ANSWERS_S)
+        self._outbox.close(discard=False)
+        if self._sender:
+            self._sender.join(FLUSH_S)
+        self._outbox.close(discard=True)
+        self._transport.close()
+
+    # ---- in --------------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        while True:
+            try:
+                message = self._transport.receive()
+            except MessageTooLarge:
+                limit = self._config.max_message_bytes
+                self._refuse(jsonrpc.NO_ID, InvalidRequest(f"the message exceeds {limit} bytes", kind="tooLarge"))
+                continue
+            if message is None:
+                return
+            self._take(message)
+            gevent.sleep(0)  # what it started goes first, so that the bounds count it
+            self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        self._outbox.wait_for_answer_room()
+        while self._open_requests >= MAX_OPEN_REQUESTS or self._open_bytes > self._config.max_message_bytes:
+            self._answered.wait()
+
+    def _take(self, data: bytes) -> None:
+        try:
+            message = jsonrpc.parse(data)
+            if isinstance(message, jsonrpc.Notification):
+                bind_notification(self._handler, message.method, message.params).run()
+            elif isinstance(message, jsonrpc.Response):
+                kind = "response" if message.outcome == "result" else "error"
+                raise InvalidRequest(f"unexpected client {kind} for request id {message.id}")
+            else:
+                self._take_request(message, len(data))
+        except RpcError as fault:
+            self._refuse(jsonrpc.NO_ID, fault)
+
+    def _take_request(self, request: jsonrpc.Request, size: int) -> None:
+        try:
+            call = bind_request(self._handler, request.method, request.params)
+        except RpcError as fault:
+            self._refuse(request.id, fault)
+        else:
+            self._open_requests += 1
+            self._open_bytes += size
+            self._schedule(request.id, call, size)
+
+    # ---- lanes -----------------------------------------------------------------------------------------------------
+
+    def _schedule(self, id: jsonrpc.Id, call: Call, size: int) -> None:
+        if call.lane is Lane.FILES:
+            self._files.put(lambda: self._run_on_thread(id, call, size))
+        elif call.lane is Lane.OWN:
+            gevent.spawn(self._run, id, call, size)
+        else:
+            self._run(id, call, size)
+
+    def _run(self, id: jsonrpc.Id, call: Call, size: int) -> None:
+        self._answer(*self._outcome(id, call.run), size)
+
+    def _run_on_thread(self, id: jsonrpc.Id, call: Call, size: int) -> None:
+        self._outbox.wait_for_answer_room()
+        self._answer(*call_on(self._workers.files, self._outcome, id, call.run), size)
+
+    def _outcome(self, id: jsonrpc.Id, run: Callable[[], Any]) -> tuple[bytes, bool]:
+        """Run a call: its answer, and whether that must not overtake the events before it."""
+        try:
+            result = run()
+            answer = jsonrpc.result(id, to_wire(result))
+            if len(answer) > self._config.max_message_bytes:
+                raise InvalidRequest(f"the answer exceeds {self._config.max_message_bytes} bytes", kind="tooLarge")
+            return answer, getattr(result, "tells_end", False)
+        except RpcError as fault:
+            return jsonrpc.error(id, fault), False
+        except Exception:  # a bug of ours must neither end the connection nor show itself to the peer
+            log.exception("internal error while answering a request")
+            return jsonrpc.error(id, InternalError("internal error")), False
+
+    # ---- out -------------------------------------------------------------------------------------------------------
+
+    def _answer(self, answer: bytes, ordered: bool, size: int) -> None:
+        self._outbox.put_answer(answer, ordered)
+        self._open_requests -= 1
+        self._open_bytes -= size
+        self._answered.notify_all()
+
+    def _refuse(self, id: jsonrpc.Id, fault: RpcError) -> None:
+        self._outbox.put_answer(jsonrpc.error(id, fault))
+
+    def _send(self) -> None:
+        try:
+            while messages := self._outbox.take():
+                self._transport.send(messages)
+        except TransportClosed:
+            self._outbox.close(discard=True)
+            self._transport.close()
+
+
+class _OutboxSink:
+    """Puts events into an outbox as notifications."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def turn(self) -> AbstractContextManager[None]:
+        return self._outbox.turn()
+
+    def put(self, event: Event) -> None:
+        self._outbox.put_output(jsonrpc.notification(event.method, to_wire(event)))

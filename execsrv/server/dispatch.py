@@ -1,0 +1,94 @@
+"""From a method's name and JSON params to a typed call: look-up, shape, handshake, in this order."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from execsrv import protocol, schemas
+from execsrv.errors import InvalidRequest
+from execsrv.server.handler import Handler
+from execsrv.wire import from_wire
+
+
+class Lane(enum.Enum):
+    """Where a call runs."""
+
+    PROMPT = enum.auto()  #: in the read loop: it never waits
+    OWN = enum.auto()  #: in a greenlet of its own: it may wait
+    FILES = enum.auto()  #: on a thread, one after the other
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One row of the tables below: the params' class, and where below the Handler the method is."""
+
+    params: type
+    target: str
+    lane: Lane
+    needs_handshake: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that only has to be run, in its lane."""
+
+    run: Callable[[], Any]
+    lane: Lane
+
+
+METHODS = {
+    "initialize": Method(protocol.InitializeParams, "initialize", Lane.PROMPT, needs_handshake=False),
+    "process/start": Method(protocol.ProcessStartParams, "processes.start", Lane.OWN),
+    "process/read": Method(protocol.ProcessReadParams, "processes.read", Lane.OWN),
+    "process/write": Method(protocol.ProcessWriteParams, "processes.write", Lane.OWN),
+    "process/terminate": Method(protocol.ProcessTerminateParams, "processes.terminate", Lane.OWN),
+    "command/exec": Method(protocol.CommandExecParams, "first_cut.exec", Lane.OWN, needs_handshake=False),
+    "command/exec/write": Method(protocol.ProcessWriteParams, "first_cut.write", Lane.OWN, needs_handshake=False),
+    "command/exec/terminate": Method(
+        protocol.ProcessTerminateParams, "first_cut.terminate", Lane.OWN, needs_handshake=False
+    ),
+    "fs/readFile": Method(protocol.PathParams, "files.read_file", Lane.FILES),
+    "fs/writeFile": Method(protocol.WriteFileParams, "files.write_file", Lane.FILES),
+    "fs/createDirectory": Method(protocol.CreateDirectoryParams, "files.create_directory", Lane.FILES),
+    "fs/getMetadata": Method(protocol.PathParams, "files.get_metadata", Lane.FILES),
+    "fs/readDirectory": Method(protocol.PathParams, "files.read_directory", Lane.FILES),
+    "fs/remove": Method(protocol.RemoveParams, "files.remove", Lane.FILES),
+    "fs/copy": Method(protocol.CopyParams, "files.copy", Lane.FILES),
+}
+
+NOTIFICATIONS = {
+    "process/ack": Method(protocol.ProcessAckParams, "processes.ack", Lane.PROMPT),
+}
+
+
+def bind_request(handler: Handler, name: str, params: Any) -> Call:
+    """The call that a request asks for.
+
+    Raises InvalidRequest (unknown method, handshake) or InvalidParams (shape).
+    """
+    method = METHODS.get(name)
+    if method is None:
+        raise InvalidRequest(f"unknown method: {name}", kind="unknownMethod")
+    return _bind(handler, name, method, params)
+
+
+def bind_notification(handler: Handler, name: str, params: Any) -> Call:
+    """The call that a notification asks for; raises as ``bind_request`` does."""
+    if name == "initialized":  # whatever its params are
+        return Call(handler.initialized, Lane.PROMPT)
+    method = NOTIFICATIONS.get(name)
+    if method is None:
+        raise InvalidRequest(f"unexpected notification method: {name}", kind="unknownMethod")
+    return _bind(handler, name, method, params)
+
+
+def _bind(handler: Handler, name: str, method: Method, params: Any) -> Call:
+    typed: Any = from_wire(method.params, schemas.validate_params(name, params))
+    if method.needs_handshake:
+        handler.check_ready()
+    return Call(partial(attrgetter(method.target)(handler), typed), method.lane)

@@ -1,0 +1,99 @@
+"""What the methods act on: one peer's handshake, processes and files. Knows no JSON, no socket, no dialect."""
+
+from __future__ import annotations
+
+import enum
+import os
+import pwd
+import sys
+import tempfile
+import uuid
+
+from execsrv.config import ExecServerConfig
+from execsrv.errors import InvalidRequest
+from execsrv.protocol import (
+    PROTOCOL_VERSION,
+    EnvironmentInfo,
+    ExitReason,
+    InitializeParams,
+    InitializeResult,
+    Shell,
+)
+from execsrv.server.filesystem import FileSystem
+from execsrv.server.processes.first_cut import FirstCut
+from execsrv.server.processes.process import Sink
+from execsrv.server.processes.supervisor import Supervisor
+from execsrv.server.processes.table import ProcessTable
+from execsrv.server.workers import Workers
+from execsrv.version import __version__
+
+#: What this server offers beyond the first version of the protocol.
+CAPABILITIES = {"processAck": True, "processStarted": True, "processClosed": True, "envPolicy": True}
+
+
+class Handshake(enum.Enum):
+    """How far the peer has come."""
+
+    NEW = enum.auto()
+    ANSWERED = enum.auto()
+    READY = enum.auto()
+
+
+#: What a method is refused with that wants the handshake done; a missing entry lets it pass.
+REFUSALS = {
+    Handshake.NEW: "client must call initialize before using exec methods",
+    Handshake.ANSWERED: "client must send initialized before using exec methods",
+}
+
+
+class Handler:
+    """Typed methods of one connection: each takes a params object and returns a result or raises RpcError."""
+
+    def __init__(self, config: ExecServerConfig, workers: Workers, sink: Sink) -> None:
+        self._supervisor = Supervisor(config, workers)
+        self._handshake = Handshake.NEW
+        self.processes = ProcessTable(config, self._supervisor, sink)
+        self.first_cut = FirstCut(self._supervisor, sink)
+        self.files = FileSystem(config)
+
+    def initialize(self, params: InitializeParams) -> InitializeResult:
+        """``initialize``: once a connection."""
+        if self._handshake is not Handshake.NEW:
+            raise InvalidRequest("initialize may only be sent once per connection", kind="alreadyInitialized")
+        self._handshake = Handshake.ANSWERED
+        return InitializeResult(PROTOCOL_VERSION, uuid.uuid4().hex, CAPABILITIES, environment_info())
+
+    def initialized(self) -> None:
+        """``initialized``: from now on every method is open."""
+        if self._handshake is Handshake.NEW:
+            raise InvalidRequest("received `initialized` notification before `initialize`", kind="notInitialized")
+        self._handshake = Handshake.READY
+
+    def check_ready(self) -> None:
+        """Raise InvalidRequest until the handshake is done."""
+        refusal = REFUSALS.get(self._handshake)
+        if refusal:
+            raise InvalidRequest(refusal, kind="notInitialized")
+
+    def end(self, reason: ExitReason, timeout: float) -> None:
+        """Kill and reap every process; wait for that at most ``timeout`` seconds. Twice is harmless."""
+        self._supervisor.end(reason, timeout)
+        self.processes.close()
+
+
+def environment_info() -> EnvironmentInfo:
+    """What a command finds on this machine."""
+    try:
+        user = pwd.getpwuid(os.getuid())
+        shell, home = user.pw_shell, user.pw_dir
+    except KeyError:  # a container's user without an entry
+        shell, home = "/bin/sh", "/"
+    shell = os.environ.get("SHELL") or shell or "/bin/sh"
+    return EnvironmentInfo(
+        shell=Shell(os.path.basename(shell), shell),
+        executor_version=__version__,
+        cwd=os.getcwd(),
+        user_home_dir=os.environ.get("HOME") or home,
+        platform_os=sys.platform,
+        temp_dir=tempfile.gettempdir(),
+    )

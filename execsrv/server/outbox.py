@@ -1,0 +1,120 @@
+"""What waits to be sent to one peer: answers first, output in fair turns, both bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from execsrv.config import KIB, MIB
+from execsrv.server.condition import Condition
+
+#: Output that may wait; above it the pumps wait, and so do their children.
+MAX_OUTPUT_BYTES = 128 * KIB
+
+#: Answers that may wait; above it no further request is taken up.
+MAX_ANSWER_BYTES = 8 * MIB
+
+#: Small messages are handed to the transport together, up to this size.
+BATCH_BYTES = 64 * KIB
+
+
+class Outbox:
+    """Two queues between a connection's greenlets and the one that sends.
+
+    An answer overtakes the output that waits, unless it is ``ordered``.
+    """
+
+    def __init__(self) -> None:
+        self._answers: deque[bytes] = deque()
+        self._in_order: deque[tuple[bytes, bool]] = deque()
+        self._answer_bytes = 0
+        self._output_bytes = 0
+        self._sending: list[tuple[bytes, bool]] = []
+        self._closed = False
+        self._filled = Condition()
+        self._output_room = Condition()
+        self._answer_room = Condition()
+
+    @property
+    def is_idle(self) -> bool:
+        """Is everything sent?"""
+        return not (self._answers or self._in_order or self._sending)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for room for output, first come first served; who has the turn passes it on at the end."""
+        if self._output_is_full() or self._output_room.has_waiters:
+            self._output_room.wait()
+            while self._output_is_full():
+                self._output_room.wait()
+        try:
+            yield
+        finally:
+            self._pass_turn()
+
+    def wait_for_answer_room(self) -> None:
+        """Wait until fewer than MAX_ANSWER_BYTES of answers wait."""
+        while self._answer_bytes >= MAX_ANSWER_BYTES and not self._closed:
+            self._answer_room.wait()
+
+    def put_output(self, message: bytes) -> None:
+        """Queue a notification; never waits."""
+        self._output_bytes += len(message)
+        self._put(self._in_order, (message, False))
+
+    def put_answer(self, message: bytes, ordered: bool = False) -> None:
+        """Queue an answer, behind all output when ``ordered``; never waits."""
+        self._answer_bytes += len(message)
+        if ordered:
+            self._put(self._in_order, (message, True))
+        else:
+            self._put(self._answers, message)
+
+    def take(self) -> list[bytes]:
+        """Wait for messages and take the next ones to send; what was taken before counts as sent.
+
+        An empty list: the outbox was closed and everything is sent.
+        """
+        self._count_as_sent()
+        while self.is_idle and not self._closed:
+            self._filled.wait()
+        size = 0
+        while size < BATCH_BYTES and (self._answers or self._in_order):
+            entry = (self._answers.popleft(), True) if self._answers else self._in_order.popleft()
+            self._sending.append(entry)
+            size += len(entry[0])
+        return [message for message, _ in self._sending]
+
+    def close(self, discard: bool) -> None:
+        """Take nothing more, and wake who waits; ``discard`` also what has not been sent."""
+        self._closed = True
+        if discard:
+            self._answers.clear()
+            self._in_order.clear()
+        self._filled.notify_all()
+        self._output_room.notify_all()
+        self._answer_room.notify_all()
+
+    def _put(self, queue: deque, entry: object) -> None:  # type: ignore[type-arg]
+        if not self._closed:
+            queue.append(entry)
+            self._filled.notify()
+
+    def _count_as_sent(self) -> None:
+        for message, is_answer in self._sending:
+            if is_answer:
+                self._answer_bytes -= len(message)
+            else:
+                self._output_bytes -= len(message)
+        self._sending.clear()
+        self._pass_turn()
+        if self._answer_bytes < MAX_ANSWER_BYTES:
+            self._answer_room.notify_all()
+
+    def _pass_turn(self) -> None:
+        if not self._output_is_full():
+            self._output_room.notify()
+
+    def _output_is_full(self) -> bool:
+        return self._output_bytes >= MAX_OUTPUT_BYTES and not self._closed

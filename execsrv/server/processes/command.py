@@ -1,0 +1,88 @@
+"""What to run: the words of a start request, checked and in bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from execsrv.errors import InvalidParams, InvalidRequest
+from execsrv.protocol import EnvPolicy, Size
+from execsrv.server.paths import native_path
+from execsrv.server.processes.environment import child_environment
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to start: bytes as execve(2) takes them.
+
+    program: name or path, looked up in the child's own PATH and directory.
+    argv: what the program sees, ``argv[0]`` included.
+    size: the terminal's size; None for pipes.
+    pipe_stdin: whether a pipe is the child's stdin (on a terminal there is always an input).
+    """
+
+    program: bytes
+    argv: tuple[bytes, ...]
+    cwd: bytes
+    env: dict[bytes, bytes]
+    size: Size | None
+    pipe_stdin: bool
+
+    @property
+    def has_stdin(self) -> bool:
+        """Can the client write to it?"""
+        return self.pipe_stdin or self.size is not None
+
+
+def make_command(
+    argv: list[str],
+    cwd: str,
+    env: dict[str, str],
+    size: Size | None,
+    arg0: str | None = None,
+    pipe_stdin: bool = False,
+    env_policy: EnvPolicy | None = None,
+) -> Command:
+    """Check the words of a start request.
+
+    Raises InvalidParams naming the entry that no process can be started with.
+    """
+    if not argv:
+        raise InvalidParams("argv must not be empty")
+    words = [_word(word, f"params.argv[{index}]") for index, word in enumerate(argv)]
+    given_arg0 = words[0] if arg0 is None else _word(arg0, "params.arg0")
+    directory = native_path(cwd, "cwd")
+    _check_variables(env, "params.env")
+    if env_policy:
+        _check_variables(env_policy.set, "params.envPolicy.set")
+    environment = child_environment(env_policy, env, os.environ)
+    return Command(words[0], (given_arg0, *words[1:]), directory, environment, size, pipe_stdin)
+
+
+def refuse_sandbox(sandbox: Mapping[str, Any] | None) -> None:
+    """Raise InvalidRequest for a sandbox that would have to be enforced: this server has none."""
+    if sandbox is not None and sandbox["mode"] != "none":
+        raise InvalidRequest(
+            f"sandbox mode `{sandbox['mode']}` is not supported by exec-server yet", kind="sandboxUnsupported"
+        )
+
+
+def _check_variables(variables: Mapping[str, str], field: str) -> None:
+    for name, value in variables.items():
+        entry = f"{field}[{name!r}]"
+        _word(name, entry)
+        _word(value, entry)
+        if not name or "=" in name:
+            raise InvalidParams(f"{entry}: the name of a variable is not empty and holds no '='")
+
+
+def _word(text: str, field: str) -> bytes:
+    """The UTF-8 bytes of a string that fits into execve's NUL-terminated arrays."""
+    if "\0" in text:
+        raise InvalidParams(f"{field}: holds a NUL character")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidParams(f"{field}: holds a lone surrogate") from None

@@ -1,0 +1,96 @@
+"""One descriptor of ours, waited for as a greenlet."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import termios
+from typing import Any
+
+import gevent
+
+READABLE, WRITABLE = 1, 2
+
+
+class DescriptorClosed(Exception):
+    """The descriptor was closed here while a greenlet waited for it."""
+
+
+class Descriptor:
+    """Owns ``fd``: a pipe's end, a terminal's master or a pidfd that nobody else uses. Never blocks the hub."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.bytes_read = 0
+        self._watchers: dict[int, Any] = {}
+        os.set_blocking(fd, False)
+
+    def wait_readable(self) -> None:
+        """Wait until a read would not block. Raises DescriptorClosed."""
+        self._wait(READABLE)
+
+    def wait_writable(self) -> None:
+        """Wait until a write would not block. Raises DescriptorClosed."""
+        self._wait(WRITABLE)
+
+    def read(self, limit: int) -> bytes | None:
+        """Up to ``limit`` bytes of what is there: None when there is nothing now, ``b""`` at the end.
+
+        Reads on until nothing is left, since a terminal gives less than it holds. Raises DescriptorClosed.
+        """
+        pieces: list[bytes] = []
+        left = limit
+        while left and (piece := self._read_piece(left)):
+            pieces.append(piece)
+            left -= len(piece)
+        if not pieces:
+            return piece if left else None
+        self.bytes_read += limit - left
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def write(self, data: memoryview) -> int:
+        """Write what fits now and return its length. Raises DescriptorClosed; OSError when nobody reads any more."""
+        self._check_open()
+        try:
+            return os.write(self.fd, data)
+        except BlockingIOError:
+            return 0
+
+    def pending(self) -> int:
+        """Bytes that a pipe holds (FIONREAD, ioctl_pipe(2)). Raises DescriptorClosed."""
+        self._check_open()
+        count = array.array("i", [0])
+        fcntl.ioctl(self.fd, termios.FIONREAD, count)
+        return count[0]
+
+    def close(self) -> None:
+        """Wake who waits with DescriptorClosed, then close; twice is harmless."""
+        if self.fd < 0:
+            return
+        fd, self.fd = self.fd, -1
+        hub = gevent.get_hub()
+        for watcher in self._watchers.values():
+            hub.cancel_wait(watcher, DescriptorClosed, close_watcher=True)
+        # Behind the cancellations: libev aborts when a descriptor vanishes under a watcher.
+        hub.loop.run_callback(os.close, fd)
+
+    def _read_piece(self, limit: int) -> bytes | None:
+        self._check_open()
+        try:
+            return os.read(self.fd, limit)
+        except BlockingIOError:
+            return None
+        except OSError:  # EIO: nobody holds the terminal's other side any more
+            return b""
+
+    def _check_open(self) -> None:
+        if self.fd < 0:
+            raise DescriptorClosed
+
+    def _wait(self, events: int) -> None:
+        self._check_open()
+        hub = gevent.get_hub()
+        if events not in self._watchers:
+            self._watchers[events] = hub.loop.io(self.fd, events)
+        hub.wait(self._watchers[events])

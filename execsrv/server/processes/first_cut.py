@@ -1,0 +1,104 @@
+"""The ``command/exec`` methods: the protocol's first dialect, with ids of its own."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from execsrv.errors import RpcError
+from execsrv.protocol import (
+    CommandExecParams,
+    CommandExecResult,
+    CommandExited,
+    CommandOutputDelta,
+    CommandWriteResult,
+    Event,
+    ProcessExited,
+    ProcessOutput,
+    ProcessTerminateParams,
+    ProcessTerminateResult,
+    ProcessWriteParams,
+    Size,
+)
+from execsrv.server.processes.command import make_command
+from execsrv.server.processes.faults import decode_chunk, duplicate_process, unknown_process
+from execsrv.server.processes.process import Process, Sink
+from execsrv.server.processes.supervisor import Supervisor
+
+
+class FirstCut:
+    """Typed methods. An id is taken until its exit was sent, or it was terminated."""
+
+    def __init__(self, supervisor: Supervisor, sink: Sink) -> None:
+        self._supervisor = supervisor
+        self._sink = sink
+        self._running: dict[str, Process] = {}
+        self._terminated: dict[str, Process] = {}
+
+    def exec(self, params: CommandExecParams) -> CommandExecResult:
+        """``command/exec``: a terminated process's exit is sent before its id starts anew."""
+        process_id = params.process_id
+        if process_id in self._running:
+            raise duplicate_process(process_id)
+        size = Size() if params.tty else None
+        command = make_command(params.argv, params.cwd, params.env, size, params.arg0)
+        process = self._supervisor.new_process(process_id, command, _FirstCutSink(self, self._sink))
+        self._running[process_id] = process
+        try:
+            self._wait_for_former(process_id)
+            self._supervisor.start(process)
+        except RpcError:
+            del self._running[process_id]
+            raise
+        return CommandExecResult(process_id, process.pid)
+
+    def write(self, params: ProcessWriteParams) -> CommandWriteResult:
+        """``command/exec/write``."""
+        process = self._running.get(params.process_id)
+        if process is None:
+            raise unknown_process(params.process_id)
+        process.stdin.check_open()
+        process.stdin.write(decode_chunk(params.chunk))
+        return CommandWriteResult()
+
+    def terminate(self, params: ProcessTerminateParams) -> ProcessTerminateResult:
+        """``command/exec/terminate``: frees the id at once."""
+        process = self._running.get(params.process_id)
+        if process is None:
+            return ProcessTerminateResult(running=False)
+        running = process.terminate()
+        if self._running.get(params.process_id) is process:
+            self._terminated[params.process_id] = self._running.pop(params.process_id)
+        return ProcessTerminateResult(running)
+
+    def free(self, process_id: str) -> None:
+        """The exit of the id's oldest process was sent."""
+        if not self._terminated.pop(process_id, None):
+            self._running.pop(process_id, None)
+
+    def _wait_for_former(self, process_id: str) -> None:
+        while former := self._terminated.get(process_id):
+            former.changed.wait()
+
+
+class _FirstCutSink:
+    """Turns the events of one process into the dialect's: output until the exit, then the exit, then nothing."""
+
+    def __init__(self, owner: FirstCut, sink: Sink) -> None:
+        self._owner = owner
+        self._sink = sink
+        self._exited = False
+
+    def turn(self) -> AbstractContextManager[None]:
+        return self._sink.turn()
+
+    def put(self, event: Event) -> None:
+        if isinstance(event, ProcessOutput) and not self._exited:
+            self._sink.put(
+                CommandOutputDelta(
+                    event.process_id, "stderr" if event.stream == "stderr" else "stdout", event.chunk
+                )
+            )
+        elif isinstance(event, ProcessExited):
+            self._exited = True
+            self._sink.put(CommandExited(event.process_id, event.exit_code))
+            self._owner.free(event.process_id)

@@ -1,0 +1,254 @@
+"""One process, from its start to its reaping: a source of ordered events."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import gevent
+
+from execsrv.protocol import (
+    OUTPUT_CHUNK_BYTES,
+    Event,
+    ExitReason,
+    ProcessClosed,
+    ProcessExited,
+    ProcessOutput,
+    ProcessStarted,
+    RetainedChunk,
+    StreamName,
+)
+from execsrv.server.condition import Condition
+from execsrv.server.processes.command import Command
+from execsrv.server.processes.descriptor import Descriptor, DescriptorClosed
+from execsrv.server.processes.faults import unknown_process
+from execsrv.server.processes.output_log import OutputLog
+from execsrv.server.processes.sessions import kill_sessions
+from execsrv.server.processes.spawn import Child
+from execsrv.server.processes.stdin import Stdin
+from execsrv.server.processes.window import Window
+
+#: What a terminal may still hold when its process has ended: the kernel keeps less, and writers may go on.
+TERMINAL_REST_BYTES = 64 * 1024
+
+UNKNOWN_EXIT_CODE = -1
+
+
+class Sink(Protocol):
+    """The one consumer of a process's events."""
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Wait for room for an output event; within the block it is there."""
+
+    def put(self, event: Event) -> None:
+        """Take an event; never waits."""
+
+
+class Process:
+    """A process that a client asked for.
+
+    Each event gets its seq, is kept and is handed to the sink in one step without a switch, so that no two streams
+    can swap and no answer knows more, or less, than the events.
+    """
+
+    def __init__(
+        self, process_id: str, command: Command, sink: Sink, retained_bytes: int, window_bytes: int | None = None
+    ) -> None:
+        self.process_id = process_id
+        self.command = command
+        self.log = OutputLog(retained_bytes)
+        self.window = Window(None if window_bytes is None else min(window_bytes, retained_bytes))
+        self.stdin = Stdin(process_id, open=command.has_stdin)
+        self.changed = Condition()
+        self.next_seq = 1
+        self.exit_code: int | None = None
+        self.exited_at_ms: int | None = None
+        self.closed = False
+        self._failed = False
+        self._sink = sink
+        self._child: Child | None = None
+        self._pidfd: Descriptor | None = None
+        self._outputs: dict[StreamName, Descriptor] = {}
+        self._input: Descriptor | None = None
+        self._end_reason: ExitReason | None = None
+
+    # ---- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def started(self) -> bool:
+        """Has the system started it?"""
+        return self._child is not None
+
+    def wait_until_started(self) -> None:
+        """Wait while it is starting. Raises InvalidRequest (unknownProcess) when the start fails."""
+        while not self.started:
+            if self._failed:
+                raise unknown_process(self.process_id)
+            self.changed.wait()
+
+    @property
+    def pid(self) -> int:
+        """The pid; only for a started process."""
+        assert self._child
+        return self._child.pid
+
+    @property
+    def exited(self) -> bool:
+        """Was its exit reported?"""
+        return self.exit_code is not None
+
+    def has_news(self, after_seq: int) -> bool:
+        """Is there an event that ``after_seq`` has not seen, or will there be none?"""
+        return self.closed or self.next_seq > after_seq + 1
+
+    # ---- what others do to it --------------------------------------------------------------------------------------
+
+    def attach(self, child: Child) -> None:
+        """Own the started ``child``; ``run`` must follow."""
+        self._child = child
+        self.changed.notify_all()
+        self._pidfd = Descriptor(child.pidfd)
+        self._outputs = {name: Descriptor(fd) for name, fd in child.outputs.items()}
+        if self.command.size is not None:
+            self.stdin.attach(self._outputs["pty"])
+        elif child.stdin is not None:
+            self._input = Descriptor(child.stdin)
+            self.stdin.attach(self._input)
+
+    def fail(self) -> None:
+        """The system refused to start it: who waits for it learns that there is no such process."""
+        self._failed = True
+        self.stdin.close(unknown_process(self.process_id))
+        self.changed.notify_all()
+
+    def expect_end(self, reason: ExitReason) -> None:
+        """Its session is killed next: report the exit with ``reason`` and hold no output back for an ack."""
+        self._end_reason = self._end_reason or reason
+        self.window.lift()
+
+    def terminate(self) -> bool:
+        """Kill the whole session, unless it is closed; was it running? Waits while it is starting."""
+        self.wait_until_started()
+        if not self.closed:
+            if not self.exited:
+                self.expect_end("terminated")
+            kill_sessions([self.pid])
+        return not self.exited
+
+    def give_up(self) -> None:
+        """Read no more of what descendants write: once it has exited, ``closed`` follows at once."""
+        self.window.lift()
+        for output in self._outputs.values():
+            output.close()
+
+    # ---- its life --------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Report the started child's whole life; return when it is closed and reaped."""
+        self._sink.put(ProcessStarted(self.process_id, self.pid))
+        pumps = [gevent.spawn(self._pump, name, output) for name, output in self._outputs.items()]
+        code, signal_name = self._wait_for_exit()
+        self.window.lift()
+        for name, output in self._outputs.items():
+            self._forward_rest(name, output)
+        self._report_exit(code, signal_name)
+        gevent.joinall(pumps)
+        self._report_close(output_complete=all(pump.value for pump in pumps))
+        self._release()
+
+    def _pump(self, name: StreamName, output: Descriptor) -> bool:
+        """Forward a stream until its end, or until it is given up (False)."""
+        try:
+            ended = False
+            while not ended:
+                output.wait_readable()
+                self.window.wait()
+                with self._sink.turn():
+                    ended = self._forward(name, output, self.window.room(OUTPUT_CHUNK_BYTES))
+            return True
+        except DescriptorClosed:
+            return False
+
+    def _forward_rest(self, name: StreamName, output: Descriptor) -> None:
+        """Forward what the dead process may have left in a stream, and no more: descendants can go on for ever."""
+        try:
+            rest = TERMINAL_REST_BYTES if name == "pty" else output.pending()
+            end = output.bytes_read + rest
+            while output.bytes_read < end:
+                with self._sink.turn():
+                    before = output.bytes_read
+                    self._forward(name, output, min(OUTPUT_CHUNK_BYTES, end - before))
+                    if output.bytes_read == before:
+                        return
+        except DescriptorClosed:
+            pass
+
+    def _forward(self, name: StreamName, output: Descriptor, limit: int) -> bool:
+        """Report up to ``limit`` bytes of what is there now; is the stream at its end?"""
+        chunk = output.read(limit)
+        if chunk:
+            self._report_output(name, chunk)
+        return chunk == b""
+
+    def _wait_for_exit(self) -> tuple[int, str | None]:
+        """Exit code and signal name. The zombie stays, so that nobody else gets its number (waitid(2))."""
+        assert self._pidfd
+        self._pidfd.wait_readable()
+        try:
+            status = os.waitid(os.P_PIDFD, self._pidfd.fd, os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:  # somebody else in this program reaped it
+            status = None
+        if status is None:
+            return UNKNOWN_EXIT_CODE, None
+        if status.si_code == os.CLD_EXITED:
+            return status.si_status, None
+        return 128 + status.si_status, _signal_name(status.si_status)
+
+    # ---- events ----------------------------------------------------------------------------------------------------
+
+    def _report_output(self, name: StreamName, chunk: bytes) -> None:
+        seq = self._take_seq()
+        self.log.append(RetainedChunk(seq, name, chunk))
+        self.window.sent(seq, len(chunk))
+        self._report(ProcessOutput(self.process_id, seq, name, chunk))
+
+    def _report_exit(self, code: int, signal_name: str | None) -> None:
+        self.exit_code = code
+        self.exited_at_ms = time.time_ns() // 1_000_000
+        self.stdin.close()
+        reason = self._end_reason or ("signaled" if signal_name else "exited")
+        self._report(ProcessExited(self.process_id, self._take_seq(), code, signal_name, reason))
+
+    def _report_close(self, output_complete: bool) -> None:
+        self.closed = True
+        self._report(ProcessClosed(self.process_id, self._take_seq(), output_complete))
+
+    def _report(self, event: Event) -> None:
+        self._sink.put(event)
+        self.changed.notify_all()
+
+    def _take_seq(self) -> int:
+        seq = self.next_seq
+        self.next_seq += 1
+        return seq
+
+    def _release(self) -> None:
+        """Reap the child and close what is ours."""
+        assert self._pidfd
+        try:
+            os.waitid(os.P_PIDFD, self._pidfd.fd, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            pass
+        for descriptor in (self._pidfd, self._input, *self._outputs.values()):
+            if descriptor:
+                descriptor.close()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"

@@ -1,0 +1,50 @@
+"""Ends whole sessions: every child leads one, and a job of an interactive shell has a group of its own in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection, Iterator
+
+#: How often the sessions are searched for groups that were made meanwhile.
+MAX_ROUNDS = 8
+
+_DEAD_STATES = b"ZXx"
+
+
+def kill_sessions(leaders: Collection[int]) -> None:
+    """Send SIGKILL to every process group of the sessions that ``leaders`` lead.
+
+    The leaders must not have been reaped: until then no stranger has their number as pid, group or session.
+    """
+    killed = set(leaders)
+    for leader in leaders:
+        _kill_group(leader)
+    for _ in range(MAX_ROUNDS):
+        found = {group for group, session in _living_groups() if session in leaders} - killed
+        if not found:
+            return
+        for group in found:
+            _kill_group(group)
+        killed |= found
+
+
+def _kill_group(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # all of it is gone, or became another user's: no signal of ours reaches it
+
+
+def _living_groups() -> Iterator[tuple[int, int]]:
+    """Group and session of every process that has not ended (proc_pid_stat(5))."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    # The name in parentheses may hold anything; the last one ends it.
+                    state, _, group, session = file.read().rpartition(b")")[2].split()[:4]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if state not in _DEAD_STATES:
+                yield int(group), int(session)

@@ -1,0 +1,160 @@
+"""Starts a child: its pid, its pidfd and the server's ends of its pipes or terminal.
+
+Everything here may block on a disk, so it runs on a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import termios
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from execsrv.errors import InternalError
+from execsrv.protocol import StreamName
+from execsrv.server.processes.command import Command
+from execsrv.server.processes.posix_spawn import FileActions
+
+#: Where a program is looked for when the child's environment has no PATH (confstr's _CS_PATH).
+DEFAULT_PATH = b"/bin:/usr/bin"
+
+#: The limits of open files that the server was started with: its children get them back.
+ORIGINAL_NOFILE = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A started child; whoever holds it owns its descriptors.
+
+    On a terminal one descriptor is both input and output: ``stdin`` is then the one of ``outputs``.
+    """
+
+    pid: int
+    pidfd: int
+    stdin: int | None
+    outputs: dict[StreamName, int]
+
+
+def spawn(command: Command) -> Child:
+    """Start ``command`` as the leader of a new session.
+
+    Raises InternalError, which names the program or the directory, when the system refuses; nothing is left then.
+    """
+    try:
+        program = _find_program(command)
+        with ExitStack() as on_failure, ExitStack() as childs_ends, FileActions() as actions:
+            stdin, outputs = _connect(command, actions, on_failure, childs_ends)
+            actions.chdir(command.cwd)
+            pid = actions.spawn(program, command.argv, command.env)
+            child = Child(pid, _open_pidfd(pid), stdin, outputs)
+            on_failure.pop_all()
+    except OSError as error:
+        raise _failure(command, error) from None
+    _restore_descriptor_limit(pid)
+    return child
+
+
+def _find_program(command: Command) -> bytes:
+    """The path of the program as execvp(3) would find it with the child's own PATH and directory."""
+    if b"/" in command.program:
+        return command.program
+    refused = False
+    for candidate in _candidates(command):
+        if os.path.isfile(candidate):
+            if os.access(candidate, os.X_OK):
+                return candidate
+            refused = True
+    if refused:
+        raise PermissionError(13, os.strerror(13))
+    raise FileNotFoundError(2, os.strerror(2))
+
+
+def _candidates(command: Command) -> Iterator[bytes]:
+    if command.program:
+        for directory in command.env.get(b"PATH", DEFAULT_PATH).split(b":"):
+            yield os.path.join(command.cwd, directory, command.program)
+
+
+def _connect(
+    command: Command, actions: FileActions, on_failure: ExitStack, childs_ends: ExitStack
+) -> tuple[int | None, dict[StreamName, int]]:
+    """Make the child's descriptors 0, 1 and 2; return the server's ends, which ``on_failure`` closes."""
+    if command.size is not None:
+        return _connect_terminal((command.size.rows, command.size.cols), actions, on_failure, childs_ends)
+    stdin = None
+    if command.pipe_stdin:
+        childs_end, stdin = os.pipe()
+        _closing(childs_ends, childs_end)
+        _closing(on_failure, stdin)
+        actions.dup2(childs_end, 0)
+    else:
+        actions.open(0, b"/dev/null", os.O_RDONLY)
+    outputs: dict[StreamName, int] = {}
+    names: tuple[StreamName, ...] = ("stdout", "stderr")
+    for target, name in enumerate(names, start=1):
+        outputs[name], childs_end = os.pipe()
+        _closing(childs_ends, childs_end)
+        _closing(on_failure, outputs[name])
+        actions.dup2(childs_end, target)
+    return stdin, outputs
+
+
+def _connect_terminal(
+    size: tuple[int, int], actions: FileActions, on_failure: ExitStack, childs_ends: ExitStack
+) -> tuple[int, dict[StreamName, int]]:
+    """A session leader's first terminal becomes its controlling one as it is opened (tty_ioctl(4))."""
+    master, slave = os.openpty()
+    _closing(on_failure, master)
+    _closing(childs_ends, slave)
+    termios.tcsetwinsize(slave, size)
+    actions.open(0, os.ttyname(slave).encode(), os.O_RDWR)
+    actions.dup2(0, 1)
+    actions.dup2(0, 2)
+    return master, {"pty": master}
+
+
+def _closing(stack: ExitStack, fd: int) -> None:
+    stack.callback(os.close, fd)
+
+
+def _open_pidfd(pid: int) -> int:
+    """The pidfd of a child that nobody has waited for yet, so that its number is still its own."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:  # no descriptor left: a child that can't be watched must not run
+        os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+
+
+def _restore_descriptor_limit(pid: int) -> None:
+    """Give the child back the limit that the server raised for itself."""
+    if resource.getrlimit(resource.RLIMIT_NOFILE) != ORIGINAL_NOFILE:
+        try:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, ORIGINAL_NOFILE)
+        except (ProcessLookupError, PermissionError):
+            pass  # it is over already, or runs as another user
+
+
+def _failure(command: Command, error: OSError) -> InternalError:
+    """Say what was at fault: the directory when it can't be entered, else the program."""
+    subject, path = "program", command.program
+    if not os.path.isdir(command.cwd) or not os.access(command.cwd, os.X_OK):
+        subject, path = "cwd", command.cwd
+        error = _directory_error(command.cwd) or error
+    kinds = {FileNotFoundError: "spawnNotFound", NotADirectoryError: "spawnNotFound"}
+    kind = kinds.get(type(error), "spawnPermissionDenied" if isinstance(error, PermissionError) else "spawnFailed")
+    return InternalError(
+        f"failed to start {subject} {os.fsdecode(path)}: {error.strerror}", kind=kind, errno=error.errno
+    )
+
+
+def _directory_error(path: bytes) -> OSError | None:
+    try:
+        with os.scandir(path):
+            return None
+    except OSError as error:
+        return error

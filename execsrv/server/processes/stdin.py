@@ -1,0 +1,87 @@
+"""The input of a process: writes go out in order, whole, and hold nobody up but their callers."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import gevent
+from gevent.event import AsyncResult
+
+from execsrv.errors import InvalidRequest
+from execsrv.server.processes.descriptor import Descriptor, DescriptorClosed
+from execsrv.server.processes.faults import limit_exceeded, stdin_closed
+
+#: A further write is refused while this much waits for the child.
+MAX_WAITING_BYTES = 8 * 1024 * 1024
+
+
+class Stdin:
+    """A queue of writes in front of a pipe or a terminal, which comes when the process has started.
+
+    ``open`` says whether there is an input at all. The descriptor stays the process's own.
+    """
+
+    def __init__(self, process_id: str, open: bool) -> None:
+        self._process_id = process_id
+        self._closed = not open
+        self._descriptor: Descriptor | None = None
+        self._waiting: deque[tuple[memoryview, AsyncResult[None]]] = deque()
+        self._waiting_bytes = 0
+        self._draining = False
+
+    def write(self, data: bytes) -> None:
+        """Queue ``data`` and wait until the child's pipe or terminal has taken it.
+
+        Raises InvalidRequest when the input is closed, before or meanwhile, and when too much waits already.
+        """
+        self.check_open()
+        if self._waiting_bytes >= MAX_WAITING_BYTES:
+            raise limit_exceeded(f"input waiting for process {self._process_id}", MAX_WAITING_BYTES, "bytes")
+        taken: AsyncResult[None] = AsyncResult()
+        self._waiting.append((memoryview(data), taken))
+        self._waiting_bytes += len(data)
+        self._start_draining()
+        taken.get()
+
+    def check_open(self) -> None:
+        """Raise InvalidRequest when nothing can be written."""
+        if self._closed:
+            raise stdin_closed(self._process_id)
+
+    def attach(self, descriptor: Descriptor) -> None:
+        """Start to write what waits to ``descriptor``."""
+        self._descriptor = descriptor
+        self._start_draining()
+
+    def close(self, error: InvalidRequest | None = None) -> None:
+        """Refuse further writes and answer the waiting ones, with ``error`` or as closed; twice is harmless."""
+        self._closed = True
+        self._waiting_bytes = 0
+        while self._waiting:
+            self._waiting.popleft()[1].set_exception(error or stdin_closed(self._process_id))
+
+    def _start_draining(self) -> None:
+        if self._descriptor and self._waiting and not self._draining:
+            self._draining = True
+            gevent.spawn(self._drain, self._descriptor)
+
+    def _drain(self, descriptor: Descriptor) -> None:
+        try:
+            while self._waiting:
+                self._write_first(descriptor)
+        except (OSError, DescriptorClosed):  # nobody reads the other end any more
+            self.close()
+        finally:
+            self._draining = False
+
+    def _write_first(self, descriptor: Descriptor) -> None:
+        data, taken = self._waiting[0]
+        while data and not taken.ready():
+            written = descriptor.write(data)
+            self._waiting_bytes -= written
+            data = data[written:]
+            if data:
+                descriptor.wait_writable()
+        if not taken.ready():
+            self._waiting.popleft()
+            taken.set()

@@ -1,0 +1,84 @@
+"""Owns every process of one connection, from the spawn to the reaping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import gevent
+
+from execsrv.config import ExecServerConfig
+from execsrv.errors import RpcError
+from execsrv.protocol import ExitReason
+from execsrv.server.condition import Condition
+from execsrv.server.processes.command import Command
+from execsrv.server.processes.faults import limit_exceeded
+from execsrv.server.processes.process import Process, Sink
+from execsrv.server.processes.sessions import kill_sessions
+from execsrv.server.processes.spawn import spawn
+from execsrv.server.workers import Workers, call_on
+
+#: How long descendants that escaped the kill may keep streams open before they are given up.
+GIVE_UP_S = 0.5
+
+
+class Supervisor:
+    """Starts processes and makes sure that none outlives the connection."""
+
+    def __init__(self, config: ExecServerConfig, workers: Workers) -> None:
+        self._config = config
+        self._workers = workers
+        self._processes: set[Process] = set()
+        self._gone = Condition()
+        self._end_reason: ExitReason | None = None
+
+    def new_process(self, process_id: str, command: Command, sink: Sink, window_bytes: int | None = None) -> Process:
+        """A process that ``start`` will start. Raises InvalidRequest when the connection has too many."""
+        limit = self._config.max_processes_per_connection
+        if len(self._processes) >= limit:
+            raise limit_exceeded("processes of a connection", limit)
+        process = Process(process_id, command, sink, self._config.retained_output_bytes, window_bytes)
+        self._processes.add(process)
+        return process
+
+    def start(self, process: Process, on_closed: Callable[[], None] = lambda: None) -> None:
+        """Start a new process and watch it; waits for the system. Raises InternalError when that refuses.
+
+        ``on_closed`` is called when nothing of it follows. A greenlet that waits here must not be killed: the child
+        needs its owner.
+        """
+        try:
+            process.attach(call_on(self._workers.spawn, spawn, process.command))
+        except RpcError:
+            process.fail()
+            self._forget(process)
+            raise
+        if self._end_reason:
+            self._end([process], self._end_reason)
+        gevent.spawn(self._watch, process, on_closed)
+
+    def end(self, reason: ExitReason, timeout: float) -> None:
+        """Kill and reap all processes, also those still starting; wait for that at most ``timeout`` seconds.
+
+        Their last events are put to their sinks. Twice is harmless.
+        """
+        self._end_reason = reason
+        self._end([process for process in self._processes if process.started], reason)
+        if not self._gone.wait_for(lambda: not self._processes, GIVE_UP_S):
+            for process in self._processes:
+                process.give_up()
+            self._gone.wait_for(lambda: not self._processes, timeout - GIVE_UP_S)
+
+    def _end(self, processes: list[Process], reason: ExitReason) -> None:
+        for process in processes:
+            if not process.exited:
+                process.expect_end(reason)
+        kill_sessions([process.pid for process in processes])
+
+    def _watch(self, process: Process, on_closed: Callable[[], None]) -> None:
+        process.run()
+        on_closed()
+        self._forget(process)
+
+    def _forget(self, process: Process) -> None:
+        self._processes.discard(process)
+        self._gone.notify_all()

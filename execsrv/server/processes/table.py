@@ -1,0 +1,122 @@
+"""The ``process/*`` methods: one connection's processes by the client's ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from execsrv.config import ExecServerConfig
+from execsrv.errors import RpcError
+from execsrv.protocol import (
+    ProcessAckParams,
+    ProcessReadParams,
+    ProcessReadResult,
+    ProcessStartParams,
+    ProcessStartResult,
+    ProcessTerminateParams,
+    ProcessTerminateResult,
+    ProcessWriteParams,
+    ProcessWriteResult,
+)
+from execsrv.server.processes.command import make_command, refuse_sandbox
+from execsrv.server.processes.faults import decode_chunk, duplicate_process, limit_exceeded
+from execsrv.server.processes.process import Process, Sink
+from execsrv.server.processes.retention import ClosedProcesses
+from execsrv.server.processes.supervisor import Supervisor
+
+#: Requests of one connection that wait for something to happen.
+MAX_WAITING_REQUESTS = 1024
+
+
+class ProcessTable:
+    """Typed methods; each may wait, and then holds up nobody but its caller."""
+
+    def __init__(self, config: ExecServerConfig, supervisor: Supervisor, sink: Sink) -> None:
+        self._supervisor = supervisor
+        self._sink = sink
+        self._open: dict[str, Process] = {}
+        self._closed = ClosedProcesses(config.exited_retention_ms)
+        self._waiting = 0
+
+    def start(self, params: ProcessStartParams) -> ProcessStartResult:
+        """``process/start``: raises InvalidRequest, InvalidParams or, when the system refuses, InternalError."""
+        process_id = params.process_id
+        if process_id in self._open or process_id in self._closed:
+            raise duplicate_process(process_id)
+        refuse_sandbox(params.sandbox)
+        command = make_command(
+            params.argv,
+            params.cwd,
+            params.env,
+            size=params.size if params.tty else None,
+            arg0=params.arg0,
+            pipe_stdin=params.pipe_stdin,
+            env_policy=params.env_policy,
+        )
+        process = self._supervisor.new_process(process_id, command, self._sink, params.window_bytes)
+        self._open[process_id] = process
+        try:
+            self._supervisor.start(process, on_closed=lambda: self._retire(process))
+        except RpcError:
+            del self._open[process_id]
+            raise
+        self._closed.drop_end(process_id)
+        return ProcessStartResult(process_id)
+
+    def read(self, params: ProcessReadParams) -> ProcessReadResult:
+        """``process/read``: retained output, after waiting for news when the caller wants that."""
+        process = self._find(params.process_id)
+        process.wait_until_started()
+        with self._counted_as_waiting():
+            process.changed.wait_for(lambda: process.has_news(params.after_seq), params.wait_ms / 1000)
+        reading = process.log.read(params.after_seq, params.max_bytes)
+        return ProcessReadResult(
+            chunks=reading.chunks,
+            next_seq=reading.chunks[-1].seq + 1 if reading.chunks else process.next_seq,
+            exited=process.exited,
+            exit_code=process.exit_code,
+            closed=process.closed,
+            truncated=reading.truncated,
+            first_seq=process.log.first_seq(process.next_seq),
+            dropped_bytes=process.log.dropped_bytes,
+            failure=None,
+        )
+
+    def write(self, params: ProcessWriteParams) -> ProcessWriteResult:
+        """``process/write``: answered when the child's pipe or terminal has taken the bytes."""
+        process = self._find(params.process_id)
+        process.stdin.check_open()
+        process.stdin.write(decode_chunk(params.chunk))
+        return ProcessWriteResult()
+
+    def terminate(self, params: ProcessTerminateParams) -> ProcessTerminateResult:
+        """``process/terminate``: nobody is signalled for an id that is unknown or closed."""
+        process = self._open.get(params.process_id)
+        return ProcessTerminateResult(running=process.terminate() if process else False)
+
+    def ack(self, params: ProcessAckParams) -> None:
+        """``process/ack``: ignored when the process is gone."""
+        process = self._open.get(params.process_id)
+        if process:
+            process.window.acknowledge(params.seq)
+
+    def close(self) -> None:
+        """Forget what is retained."""
+        self._closed.clear()
+
+    def _find(self, process_id: str) -> Process:
+        return self._open.get(process_id) or self._closed.find(process_id)
+
+    def _retire(self, process: Process) -> None:
+        del self._open[process.process_id]
+        self._closed.add(process)
+
+    @contextmanager
+    def _counted_as_waiting(self) -> Iterator[None]:
+        if self._waiting >= MAX_WAITING_REQUESTS:
+            raise limit_exceeded("requests of a connection that wait", MAX_WAITING_REQUESTS)
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1

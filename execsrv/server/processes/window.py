@@ -1,0 +1,47 @@
+"""Flow control of one process: how far its output may run ahead of the client."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from execsrv.server.condition import Condition
+
+
+class Window:
+    """Counts the output bytes that were sent and not yet acknowledged.
+
+    ``size`` is the most that may be so, in bytes; None for no limit.
+    """
+
+    def __init__(self, size: int | None) -> None:
+        self._size = size
+        self._unacknowledged: deque[tuple[int, int]] = deque()
+        self._bytes = 0
+        self._opened = Condition()
+
+    def room(self, wanted: int) -> int:
+        """How many of ``wanted`` bytes may be sent now."""
+        return wanted if self._size is None else min(wanted, self._size - self._bytes)
+
+    def wait(self) -> None:
+        """Wait until at least one byte may be sent."""
+        while self.room(1) < 1:
+            self._opened.wait()
+
+    def sent(self, seq: int, length: int) -> None:
+        """Count an output of ``length`` bytes."""
+        if self._size is not None:
+            self._unacknowledged.append((seq, length))
+            self._bytes += length
+
+    def acknowledge(self, seq: int) -> None:
+        """The client has taken everything up to ``seq``."""
+        while self._unacknowledged and self._unacknowledged[0][0] <= seq:
+            self._bytes -= self._unacknowledged.popleft()[1]
+        self._opened.notify_all()
+
+    def lift(self) -> None:
+        """Count no more: whatever is left goes out."""
+        self._size = None
+        self._unacknowledged.clear()
+        self._opened.notify_all()
