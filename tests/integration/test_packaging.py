@@ -19,6 +19,7 @@ from execsrv.version import __version__
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = ["LICENSE", "MANIFEST.in", "README.md", "setup.cfg", "setup.py", "execsrv", "schemas", "tests"]
 
+
 def run(*command: str | Path, cwd: Path) -> str:
     """What ``command`` prints. It finds only what is installed, not what PYTHONPATH names."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -86,8 +87,8 @@ def test_the_installed_program_finds_its_schemas(
     way: str, targets: dict[str, Path], source: Path, python: Path, tmp_path: Path
 ) -> None:
     """Run far from the sources, through the console script."""
-    pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "install", "--no-deps", "--no-index"]
-    options = ["--no-build-isolation", "--use-pep517", "--ignore-installed"]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python, "--quiet", "install"]
+    options = ["--no-deps", "--no-index", "--no-build-isolation", "--use-pep517", "--ignore-installed"]
     run(*pip, *options, *(["--editable"] if way == "editable" else []), targets[way], cwd=tmp_path)
 
     location = run(python, "-c", "import execsrv; print(execsrv.__file__)", cwd=tmp_path)
