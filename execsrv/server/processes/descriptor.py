@@ -69,11 +69,9 @@ class Descriptor:
         if self.fd < 0:
             return
         fd, self.fd = self.fd, -1
-        hub = gevent.get_hub()
-        for watcher in self._watchers.values():
-            hub.cancel_wait(watcher, DescriptorClosed, close_watcher=True)
-        # Behind the cancellations: libev aborts when a descriptor vanishes under a watcher.
-        hub.loop.run_callback(os.close, fd)
+        # Closed behind the cancellations: libev aborts when a descriptor vanishes under a watcher.
+        watchers = list(self._watchers.values())
+        gevent.get_hub().cancel_waits_close_and_then(watchers, DescriptorClosed, os.close, fd)
 
     def _read_piece(self, limit: int) -> bytes | None:
         self._check_open()

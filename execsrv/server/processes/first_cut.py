@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from execsrv.errors import RpcError
 from execsrv.protocol import (
     CommandExecParams,
     CommandExecResult,
@@ -46,7 +45,7 @@ class FirstCut:
         try:
             self._wait_for_former(process_id)
             self._supervisor.start(process)
-        except RpcError:
+        except BaseException:
             del self._running[process_id]
             raise
         return CommandExecResult(process_id, process.pid)

@@ -17,23 +17,23 @@ def kill_sessions(leaders: Collection[int]) -> None:
 
     The leaders must not have been reaped: until then no stranger has their number as pid, group or session.
     """
+    signal_groups(leaders, signal.SIGKILL)
     killed = set(leaders)
-    for leader in leaders:
-        _kill_group(leader)
     for _ in range(MAX_ROUNDS):
         found = {group for group, session in _living_groups() if session in leaders} - killed
         if not found:
             return
-        for group in found:
-            _kill_group(group)
+        signal_groups(found, signal.SIGKILL)
         killed |= found
 
 
-def _kill_group(group: int) -> None:
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # all of it is gone, or became another user's: no signal of ours reaches it
+def signal_groups(groups: Collection[int], number: int) -> None:
+    """Send a signal to every process of ``groups``; what is gone, or became another user's, is left alone."""
+    for group in groups:
+        try:
+            os.killpg(group, number)
+        except (ProcessLookupError, PermissionError):
+            pass
 
 
 def _living_groups() -> Iterator[tuple[int, int]]:

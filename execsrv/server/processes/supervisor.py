@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import gevent
 
 from execsrv.config import ExecServerConfig
-from execsrv.errors import RpcError
 from execsrv.protocol import ExitReason
 from execsrv.server.condition import Condition
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.faults import limit_exceeded
 from execsrv.server.processes.process import Process, Sink
-from execsrv.server.processes.sessions import kill_sessions
+from execsrv.server.processes.sessions import kill_sessions, signal_groups
 from execsrv.server.processes.spawn import spawn
 from execsrv.server.workers import Workers, call_on
 
@@ -48,27 +48,42 @@ class Supervisor:
         """
         try:
             process.attach(call_on(self._workers.spawn, spawn, process.command))
-        except RpcError:
+        except BaseException:
             process.fail()
             self._forget(process)
             raise
         if self._end_reason:
-            self._end([process], self._end_reason)
+            self._kill([process], self._end_reason)
         gevent.spawn(self._watch, process, on_closed)
 
     def end(self, reason: ExitReason, timeout: float) -> None:
         """Kill and reap all processes, also those still starting; wait for that at most ``timeout`` seconds.
 
-        Their last events are put to their sinks. Twice is harmless.
+        When the server stops they may end by themselves first, if the configuration gives them the time. Their last
+        events are put to their sinks. Twice is harmless.
         """
+        if reason == "shutdown" and self._config.shutdown_grace_ms:
+            self._ask_to_end(self._config.shutdown_grace_ms / 1000)
         self._end_reason = reason
-        self._end([process for process in self._processes if process.started], reason)
-        if not self._gone.wait_for(lambda: not self._processes, GIVE_UP_S):
+        self._kill(self._started(), reason)
+        if not self._wait_until_empty(GIVE_UP_S):
             for process in self._processes:
                 process.give_up()
-            self._gone.wait_for(lambda: not self._processes, timeout - GIVE_UP_S)
+            self._wait_until_empty(timeout - GIVE_UP_S)
 
-    def _end(self, processes: list[Process], reason: ExitReason) -> None:
+    def _ask_to_end(self, grace: float) -> None:
+        for process in self._started():
+            process.expect_end("shutdown")
+            signal_groups([process.pid], signal.SIGTERM)
+        self._wait_until_empty(grace)
+
+    def _started(self) -> list[Process]:
+        return [process for process in self._processes if process.started]
+
+    def _wait_until_empty(self, timeout: float) -> bool:
+        return self._gone.wait_for(lambda: not self._processes, timeout)
+
+    def _kill(self, processes: list[Process], reason: ExitReason) -> None:
         for process in processes:
             if not process.exited:
                 process.expect_end(reason)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from execsrv.config import ExecServerConfig
-from execsrv.errors import RpcError
 from execsrv.protocol import (
     ProcessAckParams,
     ProcessReadParams,
@@ -57,7 +56,7 @@ class ProcessTable:
         self._open[process_id] = process
         try:
             self._supervisor.start(process, on_closed=lambda: self._retire(process))
-        except RpcError:
+        except BaseException:
             del self._open[process_id]
             raise
         self._closed.drop_end(process_id)
