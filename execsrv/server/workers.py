@@ -24,6 +24,11 @@ class Workers:
         self.spawn = ThreadPool(SPAWN_THREADS)
         self.files = ThreadPool(FILE_THREADS)
 
+    def close(self) -> None:
+        """Let the threads end, each as soon as it has nothing to do."""
+        for pool in (self.spawn, self.files):
+            pool.kill()
+
 
 def call_on(pool: ThreadPool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run ``function`` on a thread of ``pool`` and wait for it as a greenlet; its exception is raised here."""

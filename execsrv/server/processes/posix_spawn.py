@@ -47,6 +47,11 @@ class FileActions:
         """Change to the directory ``path``."""
         _check(_libc.posix_spawn_file_actions_addchdir_np(self._actions, path))
 
+    def close_from(self, fd: int) -> None:
+        """Close ``fd`` and all above; a libc that can't leaves open what is not close-on-exec."""
+        if hasattr(_libc, "posix_spawn_file_actions_addclosefrom_np"):  # glibc 2.34
+            _check(_libc.posix_spawn_file_actions_addclosefrom_np(self._actions, fd))
+
     def spawn(self, program: bytes, argv: Sequence[bytes], env: dict[bytes, bytes]) -> int:
         """Start ``program``, which leads a session of its own, and return its pid.
 

@@ -47,6 +47,7 @@ def spawn(command: Command) -> Child:
         program = _find_program(command)
         with ExitStack() as on_failure, ExitStack() as childs_ends, FileActions() as actions:
             stdin, outputs = _connect(command, actions, on_failure, childs_ends)
+            actions.close_from(3)
             actions.chdir(command.cwd)
             pid = actions.spawn(program, command.argv, command.env)
             child = Child(pid, _open_pidfd(pid), stdin, outputs)

@@ -1,0 +1,193 @@
+"""A server inside this program: its typed methods called directly, on a hub, without JSON.
+
+The only module of the client that imports gevent and the server. A plain program gets a native thread with a hub of
+its own; one that ``gevent.monkey`` has patched already runs on a hub, which then serves both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+import gevent
+from gevent import monkey
+from gevent.event import Event as HubEvent
+
+from execsrv import protocol
+from execsrv.client.channel import OnClosed, OnEvent, OnResult, Result
+from execsrv.client.deadline import Deadline
+from execsrv.client.errors import CallTimeout, ClosedError, ServerError
+from execsrv.config import ExecServerConfig
+from execsrv.errors import RpcError
+from execsrv.server.dispatch import Call, Lane, bind_notification, bind_request
+from execsrv.server.handler import Handler
+from execsrv.server.lane import SerialLane
+from execsrv.server.workers import Workers, call_on
+from execsrv.wire import to_wire
+
+#: The longest that the end of the processes may take, in seconds, and that ``close`` waits for it.
+END_SECONDS = 5.0
+CLOSE_SECONDS = 8.0
+
+Outcome: TypeAlias = Result | RpcError | ClosedError
+OnOutcome: TypeAlias = Callable[[Outcome], None]
+
+
+class InProcessChannel:
+    """A channel to a server of its own in this program. See Channel."""
+
+    def __init__(self, on_event: OnEvent, on_closed: OnClosed, config: ExecServerConfig = ExecServerConfig()) -> None:
+        self._on_closed = on_closed
+        self._closed = False
+        make_server = _HubServer if monkey.is_module_patched("threading") else _ThreadServer
+        self._server = make_server(config, on_event)
+
+    def request(
+        self, method: str, params: Result, timeout: float | None = None, on_result: OnResult | None = None
+    ) -> Result:
+        """Call a method on the hub and wait for its result. See Channel."""
+        if self._closed:
+            raise ClosedError("closed by this client")
+        outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+
+        def finish(outcome: Outcome) -> None:
+            if on_result and isinstance(outcome, dict):
+                on_result(outcome)
+            outcomes.put(outcome)
+
+        self._server.do(lambda session: session.request(method, params, finish))
+        try:
+            outcome = outcomes.get(timeout=Deadline(timeout).remaining())
+        except queue.Empty:
+            raise CallTimeout(method, timeout or 0) from None
+        if isinstance(outcome, RpcError):
+            raise ServerError.from_wire(outcome.to_wire())
+        if isinstance(outcome, ClosedError):
+            raise outcome
+        return outcome
+
+    def notify(self, method: str, params: Result) -> None:
+        """Call a notification's method on the hub. See Channel."""
+        if not self._closed:
+            self._server.do(lambda session: session.notify(method, params))
+
+    def close(self) -> None:
+        """End all processes and the hub's thread. See Channel."""
+        if not self._closed:
+            self._closed = True
+            self._server.close()
+            self._on_closed(ClosedError("closed by this client"))
+
+
+class _Session:
+    """The server's side: one handler on the current hub, with the lanes that a connection has."""
+
+    def __init__(self, config: ExecServerConfig, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self._workers = Workers()
+        self._handler = Handler(config, self._workers, self)
+        self._files = SerialLane()
+        self._open: set[OnOutcome] = set()
+
+    def turn(self) -> contextlib.nullcontext[None]:
+        """There is always room: the windows of the processes bound what the client holds."""
+        return contextlib.nullcontext()
+
+    def put(self, event: protocol.Event) -> None:
+        """Hand an event of a process to the client."""
+        self._on_event(event)
+
+    def request(self, method: str, params: Result, finish: OnOutcome) -> None:
+        """Start a call in its lane; ``finish`` gets its outcome."""
+        try:
+            call = bind_request(self._handler, method, params)
+        except RpcError as fault:
+            return finish(fault)
+        self._open.add(finish)
+        if call.lane is Lane.FILES:
+            self._files.put(lambda: self._finish(finish, call_on(self._workers.files, _outcome, call)))
+        elif call.lane is Lane.OWN:
+            gevent.spawn(lambda: self._finish(finish, _outcome(call)))
+        else:
+            self._finish(finish, _outcome(call))
+
+    def notify(self, method: str, params: Result) -> None:
+        """Call a notification's method; a fault of it has no one to be told."""
+        with contextlib.suppress(RpcError):
+            bind_notification(self._handler, method, params).run()
+
+    def end(self) -> None:
+        """End all processes, then whatever still waits."""
+        self._handler.end("connectionClosed", END_SECONDS)
+        for finish in list(self._open):
+            self._finish(finish, ClosedError("closed by this client"))
+        self._workers.close()
+
+    def _finish(self, finish: OnOutcome, outcome: Outcome) -> None:
+        if finish in self._open:
+            self._open.remove(finish)
+            finish(outcome)
+
+
+class _HubServer:
+    """A session on the hub that the caller runs on."""
+
+    def __init__(self, config: ExecServerConfig, on_event: OnEvent) -> None:
+        self._session = _Session(config, on_event)
+
+    def do(self, job: Callable[[_Session], None]) -> None:
+        """Run ``job``, which doesn't wait."""
+        job(self._session)
+
+    def close(self) -> None:
+        """End the session."""
+        self._session.end()
+
+
+class _ThreadServer:
+    """A session on a native thread with a hub of its own."""
+
+    def __init__(self, config: ExecServerConfig, on_event: OnEvent) -> None:
+        self._jobs: deque[Callable[[_Session], None]] = deque()
+        self._running = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(config, on_event), name="execsrv-hub", daemon=True)
+        self._thread.start()
+        self._running.wait()
+
+    def do(self, job: Callable[[_Session], None]) -> None:
+        """Let the thread run ``job``, which doesn't wait."""
+        self._jobs.append(job)
+        self._wake_up()
+
+    def close(self) -> None:
+        """End the session and its thread."""
+        self.do(lambda _: self._stopped.set())
+        self._thread.join(CLOSE_SECONDS)
+
+    def _run(self, config: ExecServerConfig, on_event: OnEvent) -> None:
+        hub = gevent.get_hub()
+        session = _Session(config, on_event)
+        self._stopped = HubEvent()
+        waker = hub.loop.async_()
+        waker.start(self._run_jobs, session)
+        self._wake_up: Callable[[], None] = waker.send
+        self._running.set()
+        self._stopped.wait()
+        session.end()
+        waker.close()
+        hub.destroy(destroy_loop=True)
+
+    def _run_jobs(self, session: _Session) -> None:
+        while self._jobs:
+            self._jobs.popleft()(session)
+
+
+def _outcome(call: Call) -> Outcome:
+    try:
+        return to_wire(call.run())
+    except RpcError as fault:
+        return fault
