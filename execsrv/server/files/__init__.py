@@ -1,0 +1,12 @@
+"""Files: what the methods of ``filesystem.py`` are made of.
+
+    filesystem                      the methods: params in, results or our errors out
+      ├ os_errors                   errno to code, kind and words
+      ├ read_file, read_directory
+      ├ write_file                  whole or not at all
+      ├ copy_tree, remove_tree ── tree_cursor       walks as deep as a tree goes
+      ├ birth_time
+      └ places                      paths of any length
+
+Everything blocks, takes paths as bytes, and raises OSError or, for wrong use, InvalidRequest.
+"""

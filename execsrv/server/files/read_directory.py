@@ -1,0 +1,41 @@
+"""Lists a directory."""
+
+from __future__ import annotations
+
+import os
+
+from execsrv.errors import InvalidRequest
+from execsrv.protocol import DirectoryEntry
+from execsrv.server.files.places import reach
+
+#: Least bytes that an entry takes in an answer, besides its name.
+ENTRY_BYTES = len('{"fileName":"","isDirectory":false,"isFile":false,"isSymlink":true},')
+
+
+def read_directory(path: bytes, max_bytes: int) -> list[DirectoryEntry]:
+    """What is in the directory at ``path``, in the order of the names' bytes; links in it are not followed.
+
+    Raises InvalidRequest (``tooLarge``) as soon as the answer must be longer than ``max_bytes``, else OSError.
+    """
+    entries: list[tuple[bytes, DirectoryEntry]] = []
+    size = 0
+    with reach(path) as place, place.opened(os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as found:
+        for item in found:
+            name = os.fsencode(item.name)
+            entries.append((name, _entry(name, item)))
+            size += len(name) + ENTRY_BYTES
+            if size > max_bytes:
+                message = f"directory is too large for one answer: limit is {max_bytes} bytes"
+                raise InvalidRequest(message, kind="tooLarge")
+    return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]
+
+
+def _entry(name: bytes, item: os.DirEntry[str]) -> DirectoryEntry:
+    text = name.decode(errors="replace")
+    return DirectoryEntry(
+        file_name=text,
+        is_directory=item.is_dir(follow_symlinks=False),
+        is_file=item.is_file(follow_symlinks=False),
+        is_symlink=item.is_symlink(),
+        file_name_base64=None if text.encode() == name else name,
+    )

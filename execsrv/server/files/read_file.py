@@ -1,0 +1,61 @@
+"""Reads a file as a whole, within limits that hold whatever size the file claims to have."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from execsrv.errors import InvalidRequest
+from execsrv.server.files.places import READ_FLAGS, Place, reach
+from execsrv.server.paths import shown
+
+#: Bytes asked for beyond the size that a file tells: files of /proc tell 0, and others may grow.
+READ_AHEAD_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How many bytes one answer may carry."""
+
+    file_bytes: int
+    message_bytes: int
+
+    def check(self, size: int) -> None:
+        """Raise InvalidRequest (``tooLarge``) when ``size`` bytes are too many for a file or, as base64, an answer."""
+        if size > self.file_bytes:
+            raise InvalidRequest(f"file is too large to read: limit is {self.file_bytes} bytes", kind="tooLarge")
+        if size > self.message_bytes // 4 * 3:
+            raise InvalidRequest(
+                f"file is too large for one answer: limit is {self.message_bytes} bytes of base64", kind="tooLarge"
+            )
+
+
+def read_file(path: bytes, limits: ReadLimits) -> bytes:
+    """The content of the regular file at ``path``; links are followed.
+
+    Raises InvalidRequest for any other kind of file and for one above the limits, else OSError.
+    """
+    with reach(path) as place:
+        _refuse_irregular(place, place.stat())  # before it is opened: a FIFO's writer or a device would notice
+        with place.opened(READ_FLAGS) as fd:
+            found = os.fstat(fd)
+            _refuse_irregular(place, found)
+            limits.check(found.st_size)
+            return _read_to_end(fd, found.st_size, limits)
+
+
+def _refuse_irregular(place: Place, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise InvalidRequest(f"{shown(place.path)} is a directory", kind="isADirectory")
+    if not stat.S_ISREG(found.st_mode):
+        raise InvalidRequest(f"{shown(place.path)} is not a regular file", kind="invalidInput")
+
+
+def _read_to_end(fd: int, expected: int, limits: ReadLimits) -> bytes:
+    chunks, size = [], 0
+    while chunk := os.read(fd, max(expected - size, 0) + READ_AHEAD_BYTES):
+        chunks.append(chunk)
+        size += len(chunk)
+        limits.check(size)
+    return b"".join(chunks)

@@ -1,0 +1,126 @@
+"""The file methods that need no state: ``fs/readFile`` to ``fs/copy``.
+
+Each checks its paths, does its work and turns what goes wrong into the protocol's errors. All of them block: call
+them on threads.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from execsrv.config import ExecServerConfig
+from execsrv.errors import InvalidRequest, NotFound
+from execsrv.protocol import (
+    CopyParams,
+    CreateDirectoryParams,
+    Empty,
+    Metadata,
+    PathParams,
+    ReadDirectoryResult,
+    ReadFileResult,
+    RemoveParams,
+    WriteFileParams,
+)
+from execsrv.server.files.birth_time import birth_time_ns
+from execsrv.server.files.copy_tree import copy
+from execsrv.server.files.os_errors import os_errors_told_as
+from execsrv.server.files.places import make_directories, reach
+from execsrv.server.files.read_directory import read_directory
+from execsrv.server.files.read_file import ReadLimits, read_file
+from execsrv.server.files.remove_tree import remove
+from execsrv.server.files.write_file import bytes_content, write_through
+from execsrv.server.paths import native_path, shown
+from execsrv.wire import decode_base64
+
+#: Latest time that is told, in milliseconds: the largest integer that every JSON reader takes (RFC 8259 section 6).
+MAX_TIME_MS = 2**53 - 1
+
+
+class FileSystem:
+    """The server's files.
+
+    Every method raises InvalidParams for a path that is none, NotFound for one that is not there, InvalidRequest for
+    wrong use, and InternalError for whatever else the system refuses.
+    """
+
+    def __init__(self, config: ExecServerConfig) -> None:
+        self._limits = ReadLimits(config.max_read_file_bytes, config.max_message_bytes)
+
+    def read_file(self, params: PathParams) -> ReadFileResult:
+        """The content of a regular file that is small enough for the limits and for one answer."""
+        path = native_path(params.path, "path")
+        with os_errors_told_as(f"cannot read {shown(path)}"):
+            return ReadFileResult(read_file(path, self._limits))
+
+    def write_file(self, params: WriteFileParams) -> Empty:
+        """Give a file its whole content, or leave it as it is; a link is written through."""
+        path = native_path(params.path, "path")
+        data = _decoded(params.data_base64)
+        with os_errors_told_as(f"cannot write {shown(path)}"):
+            write_through(path, bytes_content(data))
+        return Empty()
+
+    def create_directory(self, params: CreateDirectoryParams) -> Empty:
+        """Make a directory; ``recursive`` also makes those above it and takes one that is there."""
+        path = native_path(params.path, "path")
+        with os_errors_told_as(f"cannot create directory {shown(path)}"):
+            if params.recursive:
+                make_directories(path)
+            else:
+                with reach(path) as place:
+                    os.mkdir(place.path, dir_fd=place.directory)
+        return Empty()
+
+    def get_metadata(self, params: PathParams) -> Metadata:
+        """Kind, size and times of what a path leads to; a link that leads nowhere is not found."""
+        path = native_path(params.path, "path")
+        with os_errors_told_as(f"cannot get metadata of {shown(path)}"), reach(path) as place:
+            found = place.stat()
+            return Metadata(
+                is_directory=stat.S_ISDIR(found.st_mode),
+                is_file=stat.S_ISREG(found.st_mode),
+                is_symlink=stat.S_ISLNK(place.stat(follow=False).st_mode),
+                size=found.st_size,
+                created_at_ms=_milliseconds(birth_time_ns(place)),
+                modified_at_ms=_milliseconds(found.st_mtime_ns),
+            )
+
+    def read_directory(self, params: PathParams) -> ReadDirectoryResult:
+        """The entries of a directory, in the order of their names' bytes."""
+        path = native_path(params.path, "path")
+        with os_errors_told_as(f"cannot read directory {shown(path)}"):
+            return ReadDirectoryResult(read_directory(path, self._limits.message_bytes))
+
+    def remove(self, params: RemoveParams) -> Empty:
+        """Remove a file, a link, or a directory; with ``force`` a missing path is no fault."""
+        path = native_path(params.path, "path")
+        try:
+            with os_errors_told_as(f"cannot remove {shown(path)}"):
+                remove(path, params.recursive)
+        except NotFound:
+            if not params.force:
+                raise
+        return Empty()
+
+    def copy(self, params: CopyParams) -> Empty:
+        """Copy a file, a link, or with ``recursive`` a directory."""
+        source = native_path(params.source_path, "sourcePath")
+        destination = native_path(params.destination_path, "destinationPath")
+        with os_errors_told_as(f"cannot copy {shown(source)} to {shown(destination)}"):
+            copy(source, destination, params.recursive)
+        return Empty()
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return decode_base64(text)
+    except ValueError as error:
+        message = f"fs/writeFile requires valid base64 dataBase64: {error}"
+        raise InvalidRequest(message, kind="invalidInput") from None
+
+
+def _milliseconds(nanoseconds: int | None) -> int:
+    """Milliseconds since the epoch; 0 for a time that is unknown, before the epoch or beyond telling."""
+    time = (nanoseconds or 0) // 1_000_000
+    return time if 0 <= time <= MAX_TIME_MS else 0

@@ -1,0 +1,40 @@
+"""Directories that need care when they are made or removed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deep_paths import DEEP_LEVELS, LONG_NAMES, make_levels
+
+
+@pytest.fixture
+def deep_tree(tmp_path: Path) -> Iterator[Path]:
+    """A directory ``deep`` with DEEP_LEVELS levels below it, the last of which holds the file ``leaf``."""
+    top = tmp_path / "deep"
+    top.mkdir()
+    make_levels(top, ["d"] * DEEP_LEVELS)
+    yield top
+    subprocess.run(["rm", "-rf", *tmp_path.iterdir()], check=True, timeout=60)  # pytest's own cleaning recurses
+
+
+@pytest.fixture
+def long_tree(tmp_path: Path) -> Path:
+    """A directory ``long`` with LONG_NAMES below it, the last of which holds the file ``leaf``."""
+    top = tmp_path / "long"
+    top.mkdir()
+    make_levels(top, LONG_NAMES)
+    return top
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that any user may reach and write, unlike pytest's."""
+    path = Path(tempfile.mkdtemp(prefix="execsrv-test-"))
+    path.chmod(0o777)
+    yield path
+    shutil.rmtree(path)
