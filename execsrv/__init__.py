@@ -1,1 +1,68 @@
-"""execsrv: start and control processes and files on a machine for a client somewhere else."""
+"""execsrv: start and control processes and files on a machine for a client somewhere else.
+
+What a program needs is here; the server is the command ``execsrv``.
+"""
+
+from execsrv.client.client import ExecServerClient
+from execsrv.client.errors import (
+    CallTimeout,
+    ClosedError,
+    ConnectError,
+    ConnectTimeout,
+    ExecServerError,
+    InitializeTimeout,
+    JsonError,
+    OutputLost,
+    ProtocolError,
+    ServerError,
+    SpawnError,
+    TimeoutExpired,
+)
+from execsrv.client.events import EventBus, Subscription
+from execsrv.client.filesystem import FileSystem
+from execsrv.client.local import spawn_local_exec_server
+from execsrv.client.notifications import Disconnected, ServerFault
+from execsrv.client.process import Process
+from execsrv.client.receiver import EventReceiver
+from execsrv.protocol import (
+    DirectoryEntry,
+    EnvPolicy,
+    Metadata,
+    ProcessClosed,
+    ProcessExited,
+    ProcessOutput,
+    ProcessStarted,
+    Size,
+)
+
+__all__ = [
+    "CallTimeout",
+    "ClosedError",
+    "ConnectError",
+    "ConnectTimeout",
+    "DirectoryEntry",
+    "Disconnected",
+    "EnvPolicy",
+    "EventBus",
+    "EventReceiver",
+    "ExecServerClient",
+    "ExecServerError",
+    "FileSystem",
+    "InitializeTimeout",
+    "JsonError",
+    "Metadata",
+    "OutputLost",
+    "Process",
+    "ProcessClosed",
+    "ProcessExited",
+    "ProcessOutput",
+    "ProcessStarted",
+    "ProtocolError",
+    "ServerError",
+    "ServerFault",
+    "Size",
+    "SpawnError",
+    "Subscription",
+    "TimeoutExpired",
+    "spawn_local_exec_server",
+]

@@ -1,0 +1,69 @@
+"""A server on this machine, as a child of this program."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from execsrv.client.channel import JsonChannel
+from execsrv.client.client import CLIENT_NAME, ExecServerClient
+from execsrv.client.errors import ClosedError, SpawnError
+from execsrv.client.stdio_stream import StdioStream
+
+#: How long a server may take to exit once its stdin is closed, in seconds. One of this project takes at most 5.
+EXIT_SECONDS = 6.0
+
+#: How long a killed server is waited for, in seconds.
+KILL_SECONDS = 5.0
+
+
+def spawn_local_exec_server(
+    command: Sequence[str] | None = None, *, client_name: str = CLIENT_NAME, initialize_timeout: float = 10.0
+) -> ExecServerClient:
+    """Start a server that speaks over its stdin and stdout, and connect to it. Its stderr is this program's.
+
+    command: the server; the default is this project's, run by this interpreter. It leads a session of its own: a
+    Ctrl-C in the terminal is for this program, which then still has a server to end its processes with. So it
+    can't ask for a password on the terminal either.
+
+    Closing the client ends the server: its stdin is closed, and if that does not help in time it is killed. Raises
+    SpawnError when it can't be started or ends at once, and InitializeTimeout.
+    """
+    command = command or [sys.executable, "-m", "execsrv"]
+    stream = ServerProcessStream(command)
+    try:
+        return ExecServerClient(
+            functools.partial(JsonChannel, stream), client_name=client_name, initialize_timeout=initialize_timeout
+        )
+    except ClosedError as error:
+        raise SpawnError(command, f"it ended with status {stream.returncode} before it answered") from error
+
+
+class ServerProcessStream(StdioStream):
+    """The stdin and stdout of a server that is started for it, and reaped when the stream is closed."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        try:
+            self._server = subprocess.Popen(
+                command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise SpawnError(command, str(error)) from error
+        assert self._server.stdin and self._server.stdout
+        super().__init__(self._server.stdout, self._server.stdin)
+
+    @property
+    def returncode(self) -> int | None:
+        """The server's exit status, once it was reaped."""
+        return self._server.returncode
+
+    def close(self) -> None:
+        """Close both ends, wait for the server and kill it if it stays."""
+        super().close()
+        for timeout in (EXIT_SECONDS, KILL_SECONDS):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._server.wait(timeout)
+            self._server.kill()  # which does nothing to one that was reaped

@@ -1,0 +1,64 @@
+"""What comes from the server unasked: the events that subscribers and receivers get.
+
+The events of processes are the classes of ``execsrv.protocol``; two more concern the connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from execsrv import protocol
+from execsrv.client.errors import ClosedError, ProtocolError, ServerError
+from execsrv.wire import from_wire
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFault:
+    """The server reports an error that belongs to no request."""
+
+    kind: ClassVar[str] = "error"
+    error: ServerError
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The connection was lost; no event follows."""
+
+    kind: ClassVar[str] = "disconnected"
+    error: ClosedError
+
+
+Event: TypeAlias = protocol.Event | ServerFault | Disconnected
+
+ProcessEvent: TypeAlias = (
+    protocol.ProcessStarted | protocol.ProcessOutput | protocol.ProcessExited | protocol.ProcessClosed
+)
+
+_CLASSES: dict[str, type[protocol.Event]] = {
+    cls.method: cls
+    for cls in (
+        protocol.ProcessStarted,
+        protocol.ProcessOutput,
+        protocol.ProcessExited,
+        protocol.ProcessClosed,
+        protocol.CommandOutputDelta,
+        protocol.CommandExited,
+    )
+}
+
+
+def parse_notification(method: str, params: Any) -> Event | None:
+    """The event that a notification tells, None for one that is not known. Raises ProtocolError for bad params."""
+    cls = _CLASSES.get(method)
+    if cls is None:
+        return None
+    try:
+        return from_wire(cls, params)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ProtocolError(f"bad params of {method}: {error}") from error
+
+
+def kind_of(event: Event) -> str | None:
+    """The event's kind; those of the first-cut methods have none."""
+    return getattr(event, "kind", None)
