@@ -97,7 +97,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "run",
         help="run a command through a server",
         description="Run a command through a server, pass its output on and end with its exit code "
-        "(128+N for signal N; 125 for a failure of our own, 126 not executable, 127 not found).",
+        "(128+N for signal N; 124 timed out, 125 a failure of our own, 126 not executable, 127 not found).",
     )
     run.set_defaults(execute=_run)
     run.add_argument("--url", help="the server, as ws://HOST:PORT; without it a local one is started for this command")
@@ -169,9 +169,9 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from execsrv.run import run_command
+    from execsrv.run import Command, run_command
 
-    return run_command(args.argv, args.url, args.tty, args.cwd, dict(args.env), args.timeout)
+    return run_command(Command(args.argv, args.tty, args.cwd, dict(args.env), args.timeout), args.url)
 
 
 def _print_schema(args: argparse.Namespace) -> int:

@@ -30,6 +30,7 @@ from execsrv.client.process_state import ProcessState
 from execsrv.client.receiver import EventReceiver
 from execsrv.client.router import Router
 from execsrv.client.stdio_stream import Descriptor, StdioStream
+from execsrv.config import ExecServerConfig
 from execsrv.protocol import EnvPolicy, InitializeResult, ProcessStartParams, Size
 from execsrv.wire import from_wire, to_wire
 
@@ -115,6 +116,22 @@ class ExecServerClient:
 
         return cls(
             functools.partial(JsonChannel, open_websocket(url, connect_timeout)),
+            client_name=client_name,
+            initialize_timeout=initialize_timeout,
+        )
+
+    @classmethod
+    def connect_in_process(
+        cls, *, client_name: str = CLIENT_NAME, initialize_timeout: float = 10.0, config: ExecServerConfig | None = None
+    ) -> Self:
+        """Be one's own server: its methods are called directly, on a hub in this program. Linux only.
+
+        config: the server's limits.
+        """
+        from execsrv.client.in_process import InProcessChannel  # loads gevent and the server
+
+        return cls(
+            functools.partial(InProcessChannel, config or ExecServerConfig()),
             client_name=client_name,
             initialize_timeout=initialize_timeout,
         )

@@ -40,7 +40,7 @@ OnOutcome: TypeAlias = Callable[[Outcome], None]
 class InProcessChannel:
     """A channel to a server of its own in this program. See Channel."""
 
-    def __init__(self, on_event: OnEvent, on_closed: OnClosed, config: ExecServerConfig = ExecServerConfig()) -> None:
+    def __init__(self, config: ExecServerConfig, on_event: OnEvent, on_closed: OnClosed) -> None:
         self._on_closed = on_closed
         self._closed = False
         make_server = _HubServer if monkey.is_module_patched("threading") else _ThreadServer

@@ -87,7 +87,11 @@ class Process:
 
         Raises ClosedError when the connection ends before that, OutputLost where output was given up.
         """
-        while (output := self._state.next_output(Deadline(None))) is not None:
+        return self.output()
+
+    def output(self, drain_timeout: float | None = None) -> Iterator[ProcessOutput]:
+        """As iteration, but wait for descendants that hold the streams up to ``drain_timeout`` seconds only."""
+        while (output := self._state.next_output(Deadline(None), drain_timeout)) is not None:
             yield output
 
     def communicate(

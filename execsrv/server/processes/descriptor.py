@@ -6,6 +6,8 @@ import array
 import fcntl
 import os
 import termios
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gevent
@@ -18,10 +20,14 @@ class DescriptorClosed(Exception):
 
 
 class Descriptor:
-    """Owns ``fd``: a pipe's end, a terminal's master or a pidfd that nobody else uses. Never blocks the hub."""
+    """Owns ``fd``: a pipe's end, a terminal's master or a pidfd that nobody else uses. Never blocks the hub.
 
-    def __init__(self, fd: int) -> None:
+    ``close`` closes it in place of close(2).
+    """
+
+    def __init__(self, fd: int, close: Callable[[], object] | None = None) -> None:
         self.fd = fd
+        self._close = close or partial(os.close, fd)
         self.bytes_read = 0
         self._watchers: dict[int, Any] = {}
         os.set_blocking(fd, False)
@@ -68,10 +74,10 @@ class Descriptor:
         """Wake who waits with DescriptorClosed, then close; twice is harmless."""
         if self.fd < 0:
             return
-        fd, self.fd = self.fd, -1
+        self.fd = -1
         # Closed behind the cancellations: libev aborts when a descriptor vanishes under a watcher.
         watchers = list(self._watchers.values())
-        gevent.get_hub().cancel_waits_close_and_then(watchers, DescriptorClosed, os.close, fd)
+        gevent.get_hub().cancel_waits_close_and_then(watchers, DescriptorClosed, self._close)
 
     def _read_piece(self, limit: int) -> bytes | None:
         self._check_open()

@@ -112,10 +112,11 @@ class Process:
         self.changed.notify_all()
         self._pidfd = Descriptor(child.pidfd)
         self._outputs = {name: Descriptor(fd) for name, fd in child.outputs.items()}
-        if self.command.size is not None:
-            self.stdin.attach(self._outputs["pty"])
+        if child.terminal:
+            self._outputs["pty"] = self._input = Descriptor(child.terminal.fd, child.terminal.close)
         elif child.stdin is not None:
             self._input = Descriptor(child.stdin)
+        if self._input:
             self.stdin.attach(self._input)
 
     def fail(self) -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import termios
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from execsrv.errors import InternalError
 from execsrv.protocol import StreamName
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.posix_spawn import FileActions
+from execsrv.server.processes.terminal import Terminal
 
 #: Where a program is looked for when the child's environment has no PATH (confstr's _CS_PATH).
 DEFAULT_PATH = b"/bin:/usr/bin"
@@ -29,13 +30,14 @@ ORIGINAL_NOFILE = resource.getrlimit(resource.RLIMIT_NOFILE)
 class Child:
     """A started child; whoever holds it owns its descriptors.
 
-    On a terminal one descriptor is both input and output: ``stdin`` is then the one of ``outputs``.
+    On a terminal, which is both input and output, there are no pipes.
     """
 
     pid: int
     pidfd: int
-    stdin: int | None
-    outputs: dict[StreamName, int]
+    terminal: Terminal | None = None
+    stdin: int | None = None
+    outputs: dict[StreamName, int] = field(default_factory=dict)
 
 
 def spawn(command: Command) -> Child:
@@ -46,11 +48,12 @@ def spawn(command: Command) -> Child:
     try:
         program = _find_program(command)
         with ExitStack() as on_failure, ExitStack() as childs_ends, FileActions() as actions:
-            stdin, outputs = _connect(command, actions, on_failure, childs_ends)
+            connect = _connect_pipes if command.size is None else _connect_terminal
+            ends = connect(command, actions, on_failure, childs_ends)
             actions.close_from(3)
             actions.chdir(command.cwd)
             pid = actions.spawn(program, command.argv, command.env)
-            child = Child(pid, _open_pidfd(pid), stdin, outputs)
+            child = Child(pid, _open_pidfd(pid), **ends)
             on_failure.pop_all()
     except OSError as error:
         raise _failure(command, error) from None
@@ -79,12 +82,10 @@ def _candidates(command: Command) -> Iterator[bytes]:
             yield os.path.join(command.cwd, directory, command.program)
 
 
-def _connect(
+def _connect_pipes(
     command: Command, actions: FileActions, on_failure: ExitStack, childs_ends: ExitStack
-) -> tuple[int | None, dict[StreamName, int]]:
+) -> dict[str, Any]:
     """Make the child's descriptors 0, 1 and 2; return the server's ends, which ``on_failure`` closes."""
-    if command.size is not None:
-        return _connect_terminal((command.size.rows, command.size.cols), actions, on_failure, childs_ends)
     stdin = None
     if command.pipe_stdin:
         childs_end, stdin = os.pipe()
@@ -93,28 +94,28 @@ def _connect(
         actions.dup2(childs_end, 0)
     else:
         actions.open(0, b"/dev/null", os.O_RDONLY)
-    outputs: dict[StreamName, int] = {}
-    names: tuple[StreamName, ...] = ("stdout", "stderr")
-    for target, name in enumerate(names, start=1):
+    outputs = {}
+    for target, name in enumerate(("stdout", "stderr"), start=1):
         outputs[name], childs_end = os.pipe()
         _closing(childs_ends, childs_end)
         _closing(on_failure, outputs[name])
         actions.dup2(childs_end, target)
-    return stdin, outputs
+    return {"stdin": stdin, "outputs": outputs}
 
 
 def _connect_terminal(
-    size: tuple[int, int], actions: FileActions, on_failure: ExitStack, childs_ends: ExitStack
-) -> tuple[int, dict[StreamName, int]]:
+    command: Command, actions: FileActions, on_failure: ExitStack, childs_ends: ExitStack
+) -> dict[str, Any]:
     """A session leader's first terminal becomes its controlling one as it is opened (tty_ioctl(4))."""
+    assert command.size
     master, slave = os.openpty()
-    _closing(on_failure, master)
     _closing(childs_ends, slave)
-    termios.tcsetwinsize(slave, size)
+    terminal = Terminal(master, command.size)
+    on_failure.callback(terminal.close)
     actions.open(0, os.ttyname(slave).encode(), os.O_RDWR)
     actions.dup2(0, 1)
     actions.dup2(0, 2)
-    return master, {"pty": master}
+    return {"terminal": terminal}
 
 
 def _closing(stack: ExitStack, fd: int) -> None:
@@ -149,7 +150,7 @@ def _failure(command: Command, error: OSError) -> InternalError:
     kinds = {FileNotFoundError: "spawnNotFound", NotADirectoryError: "spawnNotFound"}
     kind = kinds.get(type(error), "spawnPermissionDenied" if isinstance(error, PermissionError) else "spawnFailed")
     return InternalError(
-        f"failed to start {subject} {os.fsdecode(path)}: {error.strerror}", kind=kind, errno=error.errno
+        f"failed to start {subject} {os.fsdecode(path)}: {error.strerror}", kind, errno=error.errno, subject=subject
     )
 
 

@@ -1,0 +1,27 @@
+"""The server's side of a pseudoterminal."""
+
+from __future__ import annotations
+
+from ptyprocess import PtyProcess
+
+from execsrv.protocol import Size
+
+_NO_CHILD = -1
+
+
+class Terminal(PtyProcess):  # type: ignore[misc]  # ptyprocess has no types
+    """Owns the master's descriptor ``fd``; ptyprocess knows its size and its modes.
+
+    The child is not its business: ptyprocess's ways to wait for one and to end one would take its status from us and
+    sleep on the hub.
+    """
+
+    def __init__(self, fd: int, size: Size) -> None:
+        super().__init__(_NO_CHILD, fd)
+        self.setwinsize(size.rows, size.cols)
+
+    def close(self, force: bool = False) -> None:
+        """Close the descriptor and nothing else; twice is harmless."""
+        if not self.closed:
+            self.closed = True
+            self.fileobj.close()
