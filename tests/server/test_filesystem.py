@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,16 @@ def test_a_time_before_the_epoch_is_unknown(files: FileSystem, tmp_path: Path, s
     (tmp_path / "file").touch()
     os.utime(tmp_path / "file", (seconds, seconds))
     assert files.get_metadata(PathParams(f"{tmp_path}/file")).modified_at_ms == 0
+
+
+def test_a_time_beyond_telling_is_unknown(files: FileSystem) -> None:
+    """JSON's integers are safe to 2**53 only; file systems in memory keep later times."""
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no file system in memory")
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        for milliseconds, told in ((2**53 - 1, 2**53 - 1), (2**53, 0)):
+            os.utime(file.name, ns=(0, milliseconds * 1_000_000))
+            assert files.get_metadata(PathParams(file.name)).modified_at_ms == told
 
 
 def test_a_time_that_nobody_keeps_is_unknown(files: FileSystem) -> None:

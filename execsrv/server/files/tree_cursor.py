@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
 
 from execsrv.server.files.places import Place
 
@@ -28,11 +27,10 @@ class TreeCursor:
     def entries(self) -> list[tuple[bytes, bool]]:
         """Every entry's name, and whether it is a directory (a link to one is not). Raises OSError.
 
-        A directory that was removed meanwhile has none.
+        A directory that was removed meanwhile has none (readdir(3)).
         """
-        with suppress(FileNotFoundError), os.scandir(self.fd) as found:
+        with os.scandir(self.fd) as found:
             return [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in found]
-        return []
 
     def enter(self, name: bytes) -> None:
         """Go down into ``name``. Raises OSError and stays."""

@@ -13,13 +13,20 @@ from deep_paths import DEEP_LEVELS, LONG_NAMES, make_levels
 
 
 @pytest.fixture
-def deep_tree(tmp_path: Path) -> Iterator[Path]:
-    """A directory ``deep`` with DEEP_LEVELS levels below it, the last of which holds the file ``leaf``."""
-    top = tmp_path / "deep"
+def deep_directory() -> Iterator[Path]:
+    """A directory for deep trees; pytest cleans its own by recursion and would fail with these."""
+    path = tempfile.mkdtemp(prefix="execsrv-test-")
+    yield Path(path)
+    subprocess.run(["rm", "-rf", path], check=True, timeout=60)
+
+
+@pytest.fixture
+def deep_tree(deep_directory: Path) -> Path:
+    """A directory ``tree`` with DEEP_LEVELS levels below it, the last of which holds the file ``leaf``."""
+    top = deep_directory / "tree"
     top.mkdir()
     make_levels(top, ["d"] * DEEP_LEVELS)
-    yield top
-    subprocess.run(["rm", "-rf", *tmp_path.iterdir()], check=True, timeout=60)  # pytest's own cleaning recurses
+    return top
 
 
 @pytest.fixture

@@ -144,6 +144,16 @@ def test_a_device_takes_a_file(tmp_path: Path) -> None:
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
+def test_a_file_that_is_a_mount_point_takes_a_file(tmp_path: Path) -> None:
+    """It is written in place, after a first try beside it."""
+    (tmp_path / "file").write_bytes(b"data")
+    (tmp_path / "source").write_bytes(b"old and longer")
+    (tmp_path / "mount").touch()
+    file, mount = bytes(tmp_path / "file"), bytes(tmp_path / "mount")
+    with_bind_mount(tmp_path / "source", tmp_path / "mount", lambda: copy(file, mount, recursive=False))
+    assert (tmp_path / "source").read_bytes() == b"data"
+
+
 def test_no_file_takes_the_place_of_a_directory(tmp_path: Path) -> None:
     """Nor does a link."""
     (tmp_path / "file").touch()
@@ -344,12 +354,12 @@ def test_a_missing_source_or_parent_is_an_os_error(tree: Path, tmp_path: Path) -
     assert os.listdir(tmp_path) == ["tree"]
 
 
-def test_depth_is_no_limit(deep_tree: Path, tmp_path: Path) -> None:
+def test_depth_is_no_limit(deep_tree: Path, deep_directory: Path) -> None:
     """Deeper than Python recurses and than a path can tell; no descriptor is left."""
     before = len(os.listdir("/proc/self/fd"))
-    copied(deep_tree, tmp_path / "copy")
-    copied(deep_tree, tmp_path / "copy")  # merged, on the way down as on the way up
-    with reach(deep_path(tmp_path / "copy") + b"/leaf") as place:
+    copied(deep_tree, deep_directory / "copy")
+    copied(deep_tree, deep_directory / "copy")  # merged into the first copy
+    with reach(deep_path(deep_directory / "copy") + b"/leaf") as place:
         found = place.stat()
     assert (found.st_size, stat.S_IMODE(found.st_mode)) == (4, 0o640)
     assert len(os.listdir("/proc/self/fd")) == before

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from deep_paths import LONG_NAMES, long_path
+from deep_paths import LONG_NAMES, deep_path, long_path
 
 from execsrv.server.files.places import LONGEST_PATH, READ_FLAGS, Place, make_directories, reach
 
@@ -86,11 +86,12 @@ def test_a_descriptor_is_closed_after_its_block(tmp_path: Path) -> None:
     assert open_descriptors() == before
 
 
-def test_directories_are_made_down_to_any_depth(long_tree: Path) -> None:
+def test_directories_are_made_down_to_any_depth(deep_directory: Path) -> None:
     """Those that are there are passed, those that are missing made, beyond PATH_MAX too."""
     before = open_descriptors()
-    path = long_path(long_tree) + b"/new" * 1000
+    path = deep_path(deep_directory)
     make_directories(path)
+    make_directories(path + b"/new")
     with reach(path) as place:
         assert stat.S_ISDIR(place.stat().st_mode)
     assert open_descriptors() == before

@@ -237,7 +237,10 @@ def test_an_open_file_without_a_name_is_written_in_place(tmp_path: Path) -> None
         os.unlink(tmp_path / "file")
         write(f"/proc/self/fd/{file.fileno()}", b"new")
         assert file.read() == b"new"
-    assert os.listdir(tmp_path) == []
+        assert os.listdir(tmp_path) == []
+        (tmp_path / "file (deleted)").write_bytes(b"a stranger")
+        write(f"/proc/self/fd/{file.fileno()}", b"newer")
+    assert (tmp_path / "file (deleted)").read_bytes() == b"a stranger"
 
 
 @pytest.mark.parametrize("data", [b"short", b"longer than the old one"])
