@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from deep_paths import deep_path
+from deep_paths import long_path
 from own_thread import NOBODY, unprivileged, with_bind_mount
 
 from execsrv.errors import InvalidRequest
@@ -125,11 +125,12 @@ def test_depth_is_no_limit(deep_tree: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_the_bottom_of_a_deep_tree_is_removed(deep_tree: Path) -> None:
-    """By a path longer than PATH_MAX."""
-    remove(deep_path(deep_tree), recursive=True)
+def test_a_path_above_the_system_limit_is_removed(long_tree: Path) -> None:
+    """The end of it, not the whole."""
+    remove(long_path(long_tree), recursive=True)
     with pytest.raises(FileNotFoundError):
-        remove(deep_path(deep_tree), recursive=True)
+        remove(long_path(long_tree), recursive=True)
+    assert long_tree.exists()
 
 
 def test_many_entries_are_removed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from deep_paths import LONG_NAMES
 
 from execsrv.server.files.places import Place
 from execsrv.server.files.tree_cursor import TreeCursor
@@ -94,16 +95,15 @@ def test_the_top_may_be_a_link_only_when_asked(tmp_path: Path) -> None:
         assert is_at(cursor, tmp_path)
 
 
-def test_depth_costs_no_descriptors(deep_tree: Path) -> None:
+def test_depth_costs_no_descriptors(long_tree: Path) -> None:
     """One descriptor is open at the bottom as at the top, and none afterwards."""
     before = len(os.listdir("/proc/self/fd"))
-    with closing(TreeCursor(Place(None, bytes(deep_tree)))) as cursor:
-        depth = 0
-        while (b"d", True) in cursor.entries():
-            cursor.enter(b"d")
-            depth += 1
+    with closing(TreeCursor(Place(None, bytes(long_tree)))) as cursor:
+        for name in LONG_NAMES:
+            cursor.enter(name.encode())
+        assert cursor.entries() == [(b"leaf", False)]
         assert len(os.listdir("/proc/self/fd")) == before + 1
-        for _ in range(depth):
+        for _ in LONG_NAMES:
             cursor.leave()
-        assert is_at(cursor, deep_tree)
+        assert is_at(cursor, long_tree)
     assert len(os.listdir("/proc/self/fd")) == before
