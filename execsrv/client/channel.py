@@ -164,7 +164,7 @@ class JsonChannel:
 
     def _handle_response(self, response: jsonrpc.Response) -> None:
         with self._lock:
-            pending = self._pending.pop(response.id, None)
+            pending = self._pending.get(response.id)
         if pending:
             pending.answer(response)
         elif response.id == jsonrpc.NO_ID and response.outcome == "error":

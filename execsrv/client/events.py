@@ -171,6 +171,7 @@ class EventBus:
         arguments = (self._inbox, weakref.ref(self))
         self._dispatcher = threading.Thread(target=_dispatch, args=arguments, name="execsrv-events", daemon=True)
         self._dispatcher.start()
+        self._inbox.thread = self._dispatcher.ident
         when_dropped(self, self._inbox.close)
 
 

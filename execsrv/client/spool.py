@@ -11,8 +11,8 @@ from execsrv.client.errors import OutputLost
 
 T = TypeVar("T")
 
-#: What one queue holds in memory: more than a window, so that a file is the exception.
-MEMORY_BYTES = 512 * 1024
+#: What one queue holds in memory: more than a window, so that files are the exception.
+MEMORY_BYTES = 768 * 1024
 
 #: What one queue holds on disk.
 DISK_BYTES = 1024 * 1024 * 1024

@@ -59,12 +59,13 @@ class StdioStream:
     hold is not seen.
     """
 
-    def __init__(self, read: Descriptor, write: Descriptor) -> None:
+    def __init__(self, read: Descriptor, write: Descriptor, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._read = read
         self._write: Descriptor | None = write
         self._stop_seen, stop = os.pipe()
         self._stop: int | None = stop
         self._stopping = threading.Lock()
+        self._max_message_bytes = max_message_bytes
 
     def messages(self, poke: Callable[[], None]) -> Iterator[bytes]:
         """Yield the lines without their ends; blank ones are left out. See MessageStream."""
@@ -80,8 +81,8 @@ class StdioStream:
                     yield line
             start.append(rest)
             size += len(rest)
-            if size > MAX_MESSAGE_BYTES:
-                raise ProtocolError(f"the server sent a line of more than {MAX_MESSAGE_BYTES} bytes")
+            if size > self._max_message_bytes:
+                raise ProtocolError(f"the server sent a line of more than {self._max_message_bytes} bytes")
 
     def send(self, message: bytes) -> None:
         """Write ``message`` as one line."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidURI
@@ -28,6 +28,9 @@ PING_SECONDS = 30.0
 #: Longest frame sent: a pong can get out between two.
 FRAME_BYTES = 1 * MIB
 
+#: Control frames that wait to be sent while the server does not read.
+MAX_OUTGOING = 1000
+
 _READ_BYTES = 256 * 1024
 
 #: A socket's timeout of 0 would mean that it never waits.
@@ -45,11 +48,13 @@ class WebSocketStream:
         self._protocol = protocol
         self._mutex = threading.Lock()  # of the protocol and of what it wants to be sent; never held while waiting
         self._outgoing: list[bytes] = []
+        self._poke: Callable[[], None] = lambda: None
 
     def messages(self, poke: Callable[[], None]) -> Iterator[bytes]:
         """Yield whole messages, text and binary alike. See MessageStream."""
+        self._poke = poke
         fragments: list[bytes] = []
-        for frame in self._frames(poke):
+        for frame in self._frames():
             fragments.append(bytes(frame.data))
             if frame.fin:
                 yield fragments[0] if len(fragments) == 1 else b"".join(fragments)
@@ -81,17 +86,20 @@ class WebSocketStream:
         """Close the socket."""
         self._socket.close()
 
-    def _frames(self, poke: Callable[[], None]) -> Iterator[Frame]:
+    def _frames(self) -> Iterator[Frame]:
         """Yield the data frames until the server closes the connection. Raises ClosedError with the reason."""
-        frames, data = self._feed(b"", poke), b""
-        while True:
-            yield from frames
-            if self._protocol.state is not State.OPEN:
-                raise ClosedError(self._why_closed())
-            data = self._receive(poke)
-            frames = self._feed(data, poke) if data else self._feed_end()
+        yield from self._take_frames()  # those that came along with the handshake
+        while not self._is_over():
+            data = self._receive()
+            with self._mutex:
+                if data:
+                    self._protocol.receive_data(data)
+                else:
+                    self._protocol.receive_eof()
+            yield from self._take_frames()
+        raise ClosedError(self._why_closed())
 
-    def _receive(self, poke: Callable[[], None]) -> bytes:
+    def _receive(self) -> bytes:
         """The next bytes. Raises ClosedError when nothing comes, though the server was asked for a sign of life."""
         for asked in (False, True):
             try:
@@ -99,33 +107,37 @@ class WebSocketStream:
             except TimeoutError:
                 if not asked:
                     self._ping()
-                    poke()
         raise ClosedError("the server is silent")
 
     def _ping(self) -> None:
         with self._mutex:
             self._protocol.send_ping(b"")
             self._outgoing += self._protocol.data_to_send()
+        self._poke()
 
-    def _feed(self, data: bytes, poke: Callable[[], None]) -> Iterable[Frame]:
+    def _take_frames(self) -> list[Frame]:
+        """The data frames that have arrived; the answers to the others are made ready."""
         with self._mutex:
-            if data:
-                self._protocol.receive_data(data)
             events = self._protocol.events_received()
             self._outgoing += self._protocol.data_to_send()
+        if len(self._outgoing) > MAX_OUTGOING:
+            raise ClosedError("the server sends pings and does not read the pongs")
         if self._outgoing:
-            poke()
+            self._poke()
         return [event for event in events if isinstance(event, Frame) and event.opcode in _DATA]
 
-    def _feed_end(self) -> Iterable[Frame]:
-        with self._mutex:
-            self._protocol.receive_eof()
-        return []
+    def _is_over(self) -> bool:
+        """Has the server ended the connection, or broken the protocol?"""
+        protocol = self._protocol
+        return protocol.state is State.CLOSED or bool(protocol.close_rcvd or protocol.parser_exc)
 
     def _why_closed(self) -> str:
-        if self._protocol.parser_exc:
-            return str(self._protocol.parser_exc)
-        return str(self._protocol.close_rcvd or "the server closed the connection")
+        error = self._protocol.parser_exc
+        if self._protocol.close_rcvd:
+            return f"the server closed the websocket: {self._protocol.close_rcvd}"
+        if error and not isinstance(error, EOFError):
+            return f"the server broke the websocket protocol: {error}"
+        return "the server closed the connection"
 
     def _send_fragment(self, fragment: bytes, first: bool, last: bool) -> None:
         with self._mutex:
