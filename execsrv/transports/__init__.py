@@ -1,4 +1,7 @@
-"""Ways to move messages on the server's side. They know nothing of methods."""
+"""Ways to move messages on the server's side. They know nothing of methods.
+
+A transport belongs to the hub of the thread that makes it; its methods are called from that hub's greenlets.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,13 @@ class Transport(Protocol):
     """Messages in both directions. One greenlet receives, one sends, any may close."""
 
     def receive(self) -> bytes | None:
-        """Wait for the next message; None at the end. Raises MessageTooLarge."""
+        """Wait for the next message; None at the end, and then always. Raises MessageTooLarge."""
 
     def send(self, messages: Sequence[bytes]) -> None:
-        """Send these messages in order; wait until the system has taken them. Raises TransportClosed."""
+        """Send these messages in order; wait until the system has taken them. Raises TransportClosed.
+
+        A send that is cut off (its greenlet was killed) leaves half a message behind: every later one raises.
+        """
 
     def close(self) -> None:
-        """End both directions and wake who waits; twice is harmless."""
+        """End both directions and wake who waits; returns within seconds, twice is harmless."""

@@ -1,0 +1,160 @@
+"""Messages over an upgraded websocket connection."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import gevent
+from gevent.event import Event
+from gevent.lock import BoundedSemaphore
+from gevent.pywsgi import WSGIHandler
+from geventwebsocket.websocket import Stream, WebSocket
+from websockets.frames import CloseCode, Opcode
+
+from execsrv.transports import TransportClosed, frames
+from execsrv.transports.descriptors import Sink, Source
+from execsrv.transports.heartbeat import Heartbeat
+
+logger = logging.getLogger(__name__)
+
+#: Most bytes taken from the socket at once.
+READ_BYTES = 64 * 1024
+
+#: How much TCP takes from us that it can't send yet (tcp(7)): more would only make answers wait behind output.
+UNSENT_BYTES = 128 * 1024
+_TCP_NOTSENT_LOWAT = 25  # socket.TCP_NOTSENT_LOWAT from Python 3.12 on
+
+#: Longest wait, in seconds, for our close frame to leave, and for the peer's end of the stream after it.
+CLOSE_SECONDS = 1.0
+
+#: Seconds between two pings; a peer that is silent for two of them is dead.
+PING_INTERVAL = 30.0
+
+
+class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket has no types
+    """A Transport over the connection of ``handler``, which has answered the handshake and still owns the socket.
+
+    Text and binary messages are taken alike; whether they are UTF-8 is for the reader of the message to say. Who
+    breaks the rules of framing or exceeds the limit gets a close frame that says so. All writes go through one lock,
+    frame by frame; a pong waits for the next gap, so that reading never waits for writing.
+    """
+
+    closed: bool
+
+    def __init__(self, handler: WSGIHandler, max_message_bytes: int, ping_interval: float = PING_INTERVAL) -> None:
+        super().__init__(handler.environ, Stream(handler), handler)
+        self._socket = handler.socket
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        self._decoder = frames.Decoder(max_message_bytes)
+        self._decoder.feed(handler.rfile.read1(READ_BYTES))  # frames that came together with the handshake
+        self._source = Source(self._socket.fileno())
+        self._sink = Sink(self._socket.fileno())
+        self._write_lock = BoundedSemaphore()
+        self._pong = b""  # the latest one that is due; earlier ones need no answer (RFC 6455 section 5.5.3)
+        self._keeper_has_work = Event()
+        self._heartbeat = Heartbeat(ping_interval, self._socket, self._source, self._sink)
+        gevent.spawn(self._keep)
+
+    def __del__(self) -> None:
+        """Do nothing: the base class would write to a socket that is no longer ours."""
+
+    def receive(self) -> bytes | None:
+        """The next message; see Transport. A message above the limit closes the connection with code 1009."""
+        while not self.closed:
+            try:
+                event = self._decoder.next_event()
+            except frames.FrameError as error:
+                logger.debug("closing: %s", error)
+                self._end(error.code)
+                break
+            if event is None:
+                self._read()
+            elif event.opcode in (Opcode.TEXT, Opcode.BINARY):
+                return event.payload
+            else:
+                self._take_control(event)
+        return None
+
+    def send(self, messages: Sequence[bytes]) -> None:
+        """Send each as a text message, in fragments when it is long; see Transport."""
+        for piece in frames.encode(messages):
+            if self.closed:
+                raise TransportClosed("the connection is closed")
+            self._write(piece)
+
+    def close(self) -> None:
+        """Say that we go away, if that can be said within CLOSE_SECONDS, and end both directions; see Transport."""
+        self._end(CloseCode.GOING_AWAY)
+
+    def linger(self) -> None:
+        """Close, then let the peer finish; for the socket's owner, before it closes the socket.
+
+        A socket closed with input unread resets the connection, and a reset may overtake our close frame.
+        """
+        self.close()
+        gevent.sleep(0)  # greenlets that were woken leave the socket first
+        with suppress(OSError):
+            gevent.with_timeout(CLOSE_SECONDS, self._discard_input, timeout_value=None)
+
+    def _read(self) -> None:
+        data = self._source.read(READ_BYTES)
+        if data:
+            self._decoder.feed(data)
+        else:
+            self._end(None)
+
+    def _discard_input(self) -> None:
+        self._socket.setblocking(True)
+        while self._socket.recv(READ_BYTES):
+            pass
+
+    def _take_control(self, event: frames.Event) -> None:
+        if event.opcode == Opcode.PING:
+            self._pong = frames.control_frame(Opcode.PONG, event.payload)
+            self._keeper_has_work.set()
+        elif event.opcode == Opcode.CLOSE:
+            self._end(frames.reply_code(event.payload))
+
+    def _write(self, piece: bytes) -> None:
+        with self._write_lock:
+            pong, self._pong = self._pong, b""
+            self._sink.write(pong + piece)
+
+    def _keep(self) -> None:
+        """Send pongs that no other write takes along, and pings; end the connection when the peer is dead."""
+        while not self.closed:
+            self._keeper_has_work.clear()
+            with suppress(TransportClosed):  # the reader finds out by itself
+                if self._pong:
+                    self._write(b"")
+                if self._heartbeat.is_ping_due(time.monotonic()):
+                    self._write(frames.control_frame(Opcode.PING))
+                    self._heartbeat.pinged(time.monotonic())
+            if self._heartbeat.is_peer_dead(time.monotonic()):
+                logger.debug("closing: the peer is dead")
+                self._end(None)
+            self._keeper_has_work.wait(self._heartbeat.seconds_to_next_look(time.monotonic()))
+
+    def _end(self, code: int | None) -> None:
+        """Close with this code, or without a word; wake whoever uses the socket, and leave closing it to its owner."""
+        if self.closed:
+            return
+        self.closed = True
+        if code is not None:
+            with suppress(TransportClosed):
+                gevent.with_timeout(CLOSE_SECONDS, self._write, frames.close_frame(code), timeout_value=None)
+        with suppress(OSError):  # it may be gone already
+            self._socket.shutdown(socket.SHUT_WR)
+        self._source.stop(_nothing)
+        self._sink.stop(_nothing)
+        self._keeper_has_work.set()
+
+
+def _nothing() -> None:
+    """The socket has another owner."""
