@@ -37,11 +37,13 @@ class Stdin:
         self.check_open()
         if self._waiting_bytes >= MAX_WAITING_BYTES:
             raise limit_exceeded(f"input waiting for process {self._process_id}", MAX_WAITING_BYTES, "bytes")
-        taken: AsyncResult[None] = AsyncResult()
-        self._waiting.append((memoryview(data), taken))
-        self._waiting_bytes += len(data)
-        self._start_draining()
-        taken.get()
+        rest = self._write_at_once(memoryview(data))
+        if rest:
+            taken: AsyncResult[None] = AsyncResult()
+            self._waiting.append((rest, taken))
+            self._waiting_bytes += len(rest)
+            self._start_draining()
+            taken.get()
 
     def check_open(self) -> None:
         """Raise InvalidRequest when nothing can be written."""
@@ -59,6 +61,16 @@ class Stdin:
         self._waiting_bytes = 0
         while self._waiting:
             self._waiting.popleft()[1].set_exception(error or stdin_closed(self._process_id))
+
+    def _write_at_once(self, data: memoryview) -> memoryview:
+        """Write what fits now, unless others wait; return the rest."""
+        if self._descriptor is None or self._waiting:
+            return data
+        try:
+            return data[self._descriptor.write(data) :]
+        except (OSError, DescriptorClosed):
+            self.close()
+            raise stdin_closed(self._process_id) from None
 
     def _start_draining(self) -> None:
         if self._descriptor and self._waiting and not self._draining:

@@ -16,6 +16,8 @@ class Terminal(PtyProcess):  # type: ignore[misc]  # ptyprocess has no types
     sleep on the hub.
     """
 
+    closed: bool
+
     def __init__(self, fd: int, size: Size) -> None:
         super().__init__(_NO_CHILD, fd)
         self.setwinsize(size.rows, size.cols)
