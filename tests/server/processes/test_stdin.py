@@ -1,0 +1,172 @@
+"""Writes to a process, in front of real pipes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import gevent
+import pytest
+from gevent.socket import wait_read
+
+from execsrv.errors import InvalidRequest
+from execsrv.server.processes.descriptor import Descriptor
+from execsrv.server.processes.faults import unknown_process
+from execsrv.server.processes.stdin import MAX_WAITING_BYTES, Stdin
+
+BIG = bytes(range(256)) * 4096  # 1 MiB: far more than a pipe holds
+
+
+class Child:
+    """The reading end of an input."""
+
+    def __init__(self) -> None:
+        self._reading, writing = os.pipe()
+        self.descriptor = Descriptor(writing)
+
+    def read(self, length: int) -> bytes:
+        """Exactly ``length`` bytes."""
+        data = bytearray()
+        while len(data) < length:
+            wait_read(self._reading, timeout=10)
+            data += os.read(self._reading, length - len(data))
+        return bytes(data)
+
+    def die(self) -> None:
+        """Read no more."""
+        if self._reading >= 0:
+            os.close(self._reading)
+        self._reading = -1
+
+
+@pytest.fixture
+def child(nothing_left: Callable[[], None]) -> Iterator[Child]:
+    """A child that reads when it is told to."""
+    child = Child()
+    yield child
+    child.descriptor.close()
+    child.die()
+
+
+@pytest.fixture
+def stdin() -> Stdin:
+    """An input that is not attached yet."""
+    return Stdin("p1", open=True)
+
+
+def write(stdin: Stdin, data: bytes) -> gevent.Greenlet:
+    """A greenlet that writes and has come as far as it can."""
+
+    def write() -> str | None:
+        try:
+            stdin.write(data)
+        except InvalidRequest as fault:
+            return fault.kind
+        return None
+
+    greenlet = gevent.spawn(write)
+    gevent.idle()
+    return greenlet
+
+
+def results(writes: list[gevent.Greenlet]) -> list[str | None]:
+    """The kinds of the faults, None for success."""
+    gevent.joinall(writes, timeout=10)
+    return [write.value if write.ready() else "waits" for write in writes]
+
+
+def test_what_is_written_before_the_start_waits_for_it(stdin: Stdin, child: Child) -> None:
+    """And then goes out in order."""
+    writes = [write(stdin, data) for data in (b"a", b"", b"b", b"c")]
+    assert not any(write.ready() for write in writes)
+    stdin.attach(child.descriptor)
+    assert results(writes) == [None] * 4
+    assert child.read(3) == b"abc"
+
+
+def test_big_writes_go_out_whole_and_in_order(stdin: Stdin, child: Child) -> None:
+    """However little fits at a time."""
+    stdin.attach(child.descriptor)
+    writes = [write(stdin, data) for data in (b"first", BIG, b"second", BIG[::-1])]
+    assert child.read(2 * len(BIG) + 11) == b"first" + BIG + b"second" + BIG[::-1]
+    assert results(writes) == [None] * 4
+
+
+def test_a_child_that_does_not_read_delays_its_own_writes(stdin: Stdin, child: Child) -> None:
+    """The answer comes when the pipe has all of the bytes."""
+    stdin.attach(child.descriptor)
+    small, big = write(stdin, b"x"), write(stdin, BIG)
+    assert small.ready() and not big.ready()
+    child.read(1 + len(BIG) - 1000)
+    assert results([big]) == [None]
+
+
+def test_too_much_waiting_is_refused(stdin: Stdin, child: Child) -> None:
+    """One write of any size is taken; the next only while less than the limit waits."""
+    writes = [write(stdin, bytes(MAX_WAITING_BYTES - 1)), write(stdin, bytes(MAX_WAITING_BYTES))]
+    assert results([write(stdin, b"x"), write(stdin, b"")]) == ["limitExceeded", "limitExceeded"]
+    stdin.attach(child.descriptor)
+    child.read(2 * MAX_WAITING_BYTES - 1)
+    assert results(writes) == [None, None]
+    assert results([write(stdin, b"x")]) == [None]
+
+
+def test_the_limit_is_named(stdin: Stdin) -> None:
+    """With its value."""
+    waiting = write(stdin, bytes(MAX_WAITING_BYTES))
+    with pytest.raises(InvalidRequest, match=str(MAX_WAITING_BYTES)):
+        stdin.write(b"x")
+    stdin.close()
+    assert results([waiting]) == ["stdinClosed"]
+
+
+def test_without_an_input_nothing_can_be_written() -> None:
+    """It says whose input is closed."""
+    stdin = Stdin("p1", open=False)
+    with pytest.raises(InvalidRequest, match="^stdin is closed for process p1$"):
+        stdin.check_open()
+    with pytest.raises(InvalidRequest, match="^stdin is closed for process p1$"):
+        stdin.write(b"x")
+
+
+def test_closing_answers_all_who_wait(stdin: Stdin, child: Child) -> None:
+    """Also the one that is half written; twice is harmless."""
+    stdin.attach(child.descriptor)
+    writes = [write(stdin, BIG), write(stdin, b"x")]
+    stdin.close()
+    stdin.close()
+    assert results([*writes, write(stdin, b"x")]) == ["stdinClosed"] * 3
+
+
+def test_closing_can_give_another_reason(stdin: Stdin) -> None:
+    """For a process that never started."""
+    writes = [write(stdin, b"x"), write(stdin, b"y")]
+    stdin.close(unknown_process("p1"))
+    assert results(writes) == ["unknownProcess"] * 2
+
+
+def test_a_child_that_stops_reading_closes_the_input(stdin: Stdin, child: Child) -> None:
+    """EPIPE: those who wait and those who come are told."""
+    stdin.attach(child.descriptor)
+    writes = [write(stdin, BIG), write(stdin, b"x")]
+    child.die()
+    assert results(writes) == ["stdinClosed"] * 2
+    assert results([write(stdin, b"x")]) == ["stdinClosed"]
+
+
+def test_a_descriptor_that_is_closed_closes_the_input(stdin: Stdin, child: Child) -> None:
+    """Its owner has the last word."""
+    stdin.attach(child.descriptor)
+    writes = [write(stdin, BIG), write(stdin, b"x")]
+    child.descriptor.close()
+    assert results(writes) == ["stdinClosed"] * 2
+
+
+def test_a_killed_writer_does_not_stop_the_others(stdin: Stdin, child: Child) -> None:
+    """Its bytes, once accepted, still go out in their place."""
+    stdin.attach(child.descriptor)
+    doomed = write(stdin, BIG)
+    other = write(stdin, b"tail")
+    doomed.kill()
+    assert child.read(len(BIG) + 4) == BIG + b"tail"
+    assert results([other]) == [None]

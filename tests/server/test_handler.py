@@ -1,0 +1,110 @@
+"""The handshake, and what a handler tells about its machine."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from execsrv.config import ExecServerConfig
+from execsrv.errors import InvalidRequest
+from execsrv.protocol import InitializeParams, ProcessStartParams
+from execsrv.server.handler import Handler, environment_info
+from execsrv.version import __version__
+
+if TYPE_CHECKING:
+    from conftest import RecordingSink
+
+    from execsrv.server.workers import Workers
+
+CLIENT = InitializeParams("test")
+
+
+@pytest.fixture
+def handler(workers: Workers, sink: RecordingSink, nothing_left: Callable[[], None]) -> Iterator[Handler]:
+    """A handler before the handshake."""
+    handler = Handler(ExecServerConfig(), workers, sink)
+    yield handler
+    handler.end("connectionClosed", 10)
+
+
+def refusal(function: Callable[..., object], *args: object) -> tuple[str, str]:
+    """Kind and message of a refusal."""
+    with pytest.raises(InvalidRequest) as caught:
+        function(*args)
+    return caught.value.kind, caught.value.message
+
+
+def test_the_handshake_has_two_steps(handler: Handler) -> None:
+    """Each opens what comes next, and the first happens once."""
+    assert refusal(handler.check_ready)[1] == "client must call initialize before using exec methods"
+    assert refusal(handler.initialized) == ("notInitialized", "received `initialized` notification before `initialize`")
+    handler.initialize(CLIENT)
+    not_yet = ("notInitialized", "client must send initialized before using exec methods")
+    assert refusal(handler.check_ready) == not_yet
+    repeated = ("alreadyInitialized", "initialize may only be sent once per connection")
+    assert refusal(handler.initialize, CLIENT) == repeated
+    handler.initialized()
+    handler.check_ready()
+    assert refusal(handler.initialize, CLIENT) == repeated
+    handler.initialized()
+    handler.check_ready()
+
+
+def test_initialize_tells_who_is_there(workers: Workers, sink: RecordingSink) -> None:
+    """Version, capabilities, and a session id of each connection's own."""
+    config = ExecServerConfig()
+    first, second = (Handler(config, workers, sink).initialize(CLIENT) for _ in range(2))
+    assert first.protocol_version == "exec-server.v0"
+    assert first.session_id != second.session_id and first.session_id
+    assert first.capabilities["processAck"] is True
+    assert all(isinstance(value, bool) for value in first.capabilities.values())
+    assert first.environment_info == environment_info()
+
+
+def test_a_failed_initialize_does_not_count(
+    handler: Handler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A server whose directory is gone must not be beyond hope."""
+    (tmp_path / "gone").mkdir()
+    before = os.getcwd()
+    os.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    try:
+        handler.initialize(CLIENT)
+    except OSError:
+        os.chdir(before)
+        handler.initialize(CLIENT)
+    finally:
+        os.chdir(before)
+
+
+def test_the_environment_is_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's shell and home by the variables, else by the user's entry."""
+    monkeypatch.setenv("SHELL", "/usr/bin/fish")
+    monkeypatch.setenv("HOME", "/somewhere")
+    info = environment_info()
+    assert (info.shell.name, info.shell.path, info.user_home_dir) == ("fish", "/usr/bin/fish", "/somewhere")
+    assert (info.executor_version, info.cwd) == (__version__, os.getcwd())
+    assert (info.platform_os, info.temp_dir) == (sys.platform, tempfile.gettempdir())
+    monkeypatch.delenv("SHELL")
+    monkeypatch.delenv("HOME")
+    user, info = pwd.getpwuid(os.getuid()), environment_info()
+    assert (info.shell.path, info.user_home_dir) == (user.pw_shell or "/bin/sh", user.pw_dir)
+
+
+def test_the_end_kills_the_processes_of_both_dialects(handler: Handler, sink: RecordingSink) -> None:
+    """Twice is harmless."""
+    env = {"PATH": os.environ["PATH"]}
+    handler.processes.start(ProcessStartParams("p", ["sleep", "1000"], "/", env, False))
+    handler.first_cut.exec(ProcessStartParams("q", ["sleep", "1000"], "/", env, False))  # type: ignore[arg-type]
+    handler.end("shutdown", 10)
+    handler.end("connectionClosed", 10)
+    assert sink.wait_exited("p").reason == "shutdown"
+    assert sink.of("q")[-1].exit_code == 137
