@@ -214,6 +214,7 @@ def test_special_files_are_refused_at_once(tmp_path: Path) -> None:
         fault = refusal(source, tmp_path / "copy")
         assert (fault.message, fault.kind) == (SPECIAL, "invalidInput")
     assert not (tmp_path / "copy/fifo").exists()
+    assert mode_of(tmp_path / "copy") == 0o700, "what is not complete is for its owner alone"
 
 
 def test_no_fifo_takes_a_file(tmp_path: Path) -> None:
@@ -323,6 +324,13 @@ def test_a_directory_is_not_copied_into_itself(tree: Path, tmp_path: Path, desti
     assert sorted(os.listdir(tree)) == ["a", "f", "link"]
 
 
+def test_links_above_the_source_do_not_hide_that(tree: Path, tmp_path: Path) -> None:
+    """Both paths are resolved."""
+    (tmp_path / "link").symlink_to(".")
+    assert refusal(tmp_path / "link/tree", tree / "new").message == INTO_ITSELF
+    assert sorted(os.listdir(tree)) == ["a", "f", "link"]
+
+
 def test_the_root_holds_every_destination(tmp_path: Path) -> None:
     """So it can be copied nowhere."""
     assert refusal(Path("/"), tmp_path / "copy").message == INTO_ITSELF
@@ -375,10 +383,10 @@ def test_names_that_are_not_utf8_are_copied(tmp_path: Path) -> None:
 
 
 def test_links_swapped_in_meanwhile_lead_nowhere(tree: Path, tmp_path: Path) -> None:
-    """While someone exchanges a directory of the source for a link to a secret, the secret is never copied."""
+    """While someone swaps what is in the source for links to secrets, again and again, no secret is copied."""
     (tmp_path / "secret").mkdir()
-    (tmp_path / "secret/secret").touch()
-    inside, swap = tree / "a", tmp_path / "swap"
+    (tmp_path / "secret/secret").write_bytes(b"secret")
+    inside, swap, link = tree / "a", tmp_path / "swap", tmp_path / "swapped-link"
     stop = threading.Event()
 
     def attack() -> None:
@@ -387,6 +395,10 @@ def test_links_swapped_in_meanwhile_lead_nowhere(tree: Path, tmp_path: Path) -> 
             inside.symlink_to(tmp_path / "secret")
             inside.unlink()
             swap.rename(inside)
+            link.symlink_to(tmp_path / "secret/secret")
+            link.rename(tree / "f")
+            swap.write_bytes(b"f")
+            swap.rename(tree / "f")
 
     attacker = threading.Thread(target=attack, daemon=True)
     attacker.start()
@@ -397,3 +409,5 @@ def test_links_swapped_in_meanwhile_lead_nowhere(tree: Path, tmp_path: Path) -> 
     attacker.join(30)
     copies = [path for path in tmp_path.glob("copy*/a") if not path.is_symlink()]
     assert not [path for path in copies if (path / "secret").exists()]
+    files = [path for path in tmp_path.glob("copy*/f") if not path.is_symlink()]
+    assert b"secret" not in [path.read_bytes() for path in files]

@@ -134,24 +134,27 @@ def test_the_owner_of_an_existing_file_stays(tmp_path: Path) -> None:
 
 
 def test_a_link_is_written_through(tmp_path: Path) -> None:
-    """A chain of links, relative and absolute, stays; the file at its end changes."""
+    """A chain of links, relative and absolute, stays; the file at its end is replaced."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/file").write_bytes(b"old")
     (tmp_path / "a/link").symlink_to("../a/file")
     (tmp_path / "link").symlink_to(tmp_path / "a/link")
-    write(tmp_path / "link", b"new")
+    with open(tmp_path / "link", "rb") as reader:
+        write(tmp_path / "link", b"new")
+        assert reader.read() == b"old"
     assert (tmp_path / "a/file").read_bytes() == b"new"
     assert (tmp_path / "link").is_symlink() and (tmp_path / "a/link").is_symlink()
     assert sorted(os.listdir(tmp_path / "a")) == ["file", "link"]
 
 
 def test_a_dangling_link_is_written_through(tmp_path: Path) -> None:
-    """The file appears where the link points."""
+    """The file appears where the last link points."""
     (tmp_path / "a").mkdir()
-    (tmp_path / "link").symlink_to("a/file")
+    (tmp_path / "a/link").symlink_to("file")
+    (tmp_path / "link").symlink_to("a/link")
     write(tmp_path / "link", b"new")
     assert (tmp_path / "a/file").read_bytes() == b"new"
-    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "a/link").is_symlink()
 
 
 @pytest.mark.parametrize("target, number", [("none/file", errno.ENOENT), ("link", errno.ELOOP), ("f/x", errno.ENOTDIR)])
