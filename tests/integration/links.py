@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import socket
 import subprocess
 import sys
 import threading
@@ -180,6 +181,24 @@ class WebSocketLink:
     def close(self) -> None:
         """Close the connection."""
         self._stack.close()
+
+
+def ask_for_upgrade(url: str, **changes: str | None) -> tuple[socket.socket, str]:
+    """Send the request of a websocket handshake, with these headers changed or (None) left out.
+
+    The socket, to be closed by the caller, and the status line of the answer, whose head is read.
+    """
+    host, port = url.removeprefix("ws://").rsplit(":", 1)
+    headers = {"Host": f"{host}:{port}", "Upgrade": "websocket", "Connection": "Upgrade"}
+    headers |= {"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+    headers |= {name.replace("_", "-"): value for name, value in changes.items()}  # type: ignore[misc]
+    lines = [f"{name}: {value}" for name, value in headers.items() if value is not None]
+    sock = socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE)
+    sock.sendall("\r\n".join(["GET / HTTP/1.1", *lines, "", ""]).encode())
+    head = b""
+    while b"\r\n\r\n" not in head and (byte := sock.recv(1)):
+        head += byte
+    return sock, head.split(b"\r\n")[0].decode()
 
 
 def _wait(fd: int, events: int, timeout: float) -> None:

@@ -6,7 +6,9 @@ import base64
 import itertools
 import json
 import os
+import time
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -157,10 +159,11 @@ class Peer:
             if message.get("method") == method and message["params"]["processId"] == process_id:
                 params: Json = message["params"]
                 return params
-        raise AssertionError("unreachable: receive raises at the end")
+        raise TimeoutError(f"no {method} of {process_id}")
 
-    def _coming(self) -> Any:
-        while True:
+    def _coming(self) -> Iterator[Json]:
+        deadline = time.monotonic() + 2 * PATIENCE  # a flood must not hide that nothing else comes
+        while time.monotonic() < deadline:
             yield self.receive()
 
     def end(self) -> list[Json]:
