@@ -53,8 +53,8 @@ def test_notify_all_wakes_everybody_in_order(condition: Condition) -> None:
     log: list[str] = []
     greenlets = [wait_in_background(condition, log, name) for name in "abc"]
     condition.notify_all()
-    assert not condition.has_waiters
     gevent.joinall(greenlets, timeout=10, raise_error=True)
+    assert not condition.has_waiters
     assert log == ["a", "b", "c"]
 
 

@@ -68,14 +68,14 @@ def test_what_no_process_can_be_started_with_is_named(changes: dict[str, Any], f
         make(**changes)
     assert caught.value.message.startswith(fault)
     assert caught.value.kind == "invalidParams"
-    caught.value.message.encode()
+    caught.value.to_wire()["message"].encode()
 
 
 def test_a_message_does_not_repeat_a_huge_name() -> None:
     """An error stays small however large the params are."""
     with pytest.raises(InvalidParams) as caught:
         make(env={"x" * 1_000_000 + "=": ""})
-    assert len(caught.value.message) < 2_000
+    assert len(caught.value.to_wire()["message"]) < 2_000
 
 
 def test_an_empty_argv_is_told_before_an_odd_cwd() -> None:

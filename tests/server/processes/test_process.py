@@ -330,13 +330,12 @@ def test_no_more_than_the_window_is_told_beyond_the_ack(live: Live, sink: Record
     """Each ack lets as much follow, of both streams together."""
     process = live("yes & yes >&2", window_bytes=100_000)
     acked = 0
-    for _ in range(20):
+    while not (acked and sink.output("p", "stdout") and sink.output("p", "stderr")):
         sink.wait_until(lambda acked=acked: unacknowledged(sink, acked) == 100_000)
         gevent.idle()
         assert unacknowledged(sink, acked) == 100_000
         acked = sink.of("p")[-1].seq
         process.window.acknowledge(acked)
-    assert sink.output("p", "stdout") and sink.output("p", "stderr")
 
 
 def test_nothing_unacknowledged_is_dropped(live: Live, sink: RecordingSink) -> None:
@@ -359,7 +358,8 @@ def test_a_shut_window_holds_up_nobody_else(live: Live, sink: RecordingSink) -> 
 
 def test_the_exit_does_not_wait_for_an_ack(live: Live, sink: RecordingSink) -> None:
     """What the process had itself written goes out whatever the window."""
-    live("seq 1 5000", window_bytes=1000)
+    process = live("seq 1 5000", window_bytes=1000)
+    process.window.acknowledge(sink.wait_exited("p").seq)
     sink.wait_closed("p")
     check_order(sink.of("p"))
     assert before_exit(sink.of("p")) == "".join(f"{line}\n" for line in range(1, 5001)).encode()
@@ -454,7 +454,8 @@ def test_writes_are_answered_when_the_process_ends(live: Live, sink: RecordingSi
 
 def test_the_input_of_a_terminal_arrives(live: Live, sink: RecordingSink) -> None:
     """Control characters work: Ctrl-C interrupts the foreground job, Ctrl-D ends the input."""
-    process = live("trap 'echo interrupted' INT; echo ready; cat; echo done; cat; echo end", size=Size())
+    job = "sh -c 'echo ready; exec sleep 1000'"
+    process = live(f"trap 'echo interrupted' INT; {job}; echo done; cat; echo end", size=Size())
     sink.wait_output("p", b"ready")
     process.stdin.write(b"\x03")
     sink.wait_output("p", b"interrupted")

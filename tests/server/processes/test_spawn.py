@@ -199,14 +199,14 @@ def test_a_message_is_always_proper_text(command: MakeCommand) -> None:
     """A directory that is no UTF-8 becomes text that every JSON reader takes."""
     with pytest.raises(InternalError) as caught:
         spawn(command("true", "x", cwd="file:///no/%FF"))
-    caught.value.message.encode()
+    caught.value.to_wire()["message"].encode()
 
 
 def test_a_message_does_not_repeat_a_huge_program(command: MakeCommand) -> None:
     """An error stays small however large the params are."""
     with pytest.raises(InternalError) as caught:
         spawn(command("/" + "x" * 1_000_000, "x"))
-    assert len(caught.value.message) < 2_000
+    assert len(caught.value.to_wire()["message"]) < 2_000
 
 
 def test_running_out_of_descriptors_is_an_error_and_leaves_nothing(
