@@ -94,7 +94,8 @@ def test_at_the_exit_everything_goes_out_whatever_the_window(peer: Peer) -> None
 def test_a_killed_process_is_closed_without_an_ack(peer: Peer) -> None:
     """Though descendants had more to say."""
     process_id = peer.start("sh", "-c", "yes & yes >&2 & sleep 1000", windowBytes=1000)
-    receive_bytes(peer, process_id, 500)
+    while len(peer.output(process_id)) + len(peer.output(process_id, "stderr")) < 1000:
+        peer.receive()
     peer.call("process/terminate", processId=process_id)
     assert peer.finish(process_id).exited["reason"] == "terminated"
 
