@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gevent
@@ -264,6 +265,35 @@ def start_params() -> Callable[..., ProcessStartParams]:
         return ProcessStartParams(**{**fields, **options})
 
     return make
+
+
+class Daemon:
+    """A shell that gives up its streams, and does what it is asked to once: that shows that it lives."""
+
+    def __init__(self, directory: Path) -> None:
+        for name in ("ask", "reply"):
+            os.mkfifo(directory / name)
+        self.script = f"cd {directory}; (read line < ask; echo alive > reply) < /dev/null > /dev/null 2>&1 &"
+        self._ask, self._reply = (os.open(directory / name, os.O_RDWR) for name in ("ask", "reply"))
+
+    def ask(self) -> bytes:
+        """Wait for its reply."""
+        os.write(self._ask, b"\n")
+        wait_read(self._reply, timeout=TIME_LIMIT_S)
+        return os.read(self._reply, 100)
+
+    def close(self) -> None:
+        """Close our ends."""
+        os.close(self._ask)
+        os.close(self._reply)
+
+
+@pytest.fixture
+def daemon(nothing_left: Callable[[], None], tmp_path: Path) -> Iterator[Daemon]:
+    """What to run as a daemon, and how to ask whether it lives. It ends by answering."""
+    daemon = Daemon(tmp_path)
+    yield daemon
+    daemon.close()
 
 
 # ---- connections ---------------------------------------------------------------------------------------------------

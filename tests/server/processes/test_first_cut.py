@@ -194,6 +194,8 @@ def test_an_id_that_waits_for_its_former_process_is_taken(
     assert terminate(first_cut) is True
     second = gevent.spawn(execute, "p", "exec sleep 1000")
     gevent.idle()
+    execute("q", "true")  # by now the second would have started
+    assert not second.ready()
     with pytest.raises(RpcError, match="^process p already exists$"):
         execute("p", "true")
     ending = gevent.spawn(terminate, first_cut)

@@ -23,7 +23,7 @@ from execsrv.protocol import (
 )
 
 if TYPE_CHECKING:
-    from conftest import RecordingSink
+    from conftest import Daemon, RecordingSink
 
     from execsrv.server.processes.process import Process
 
@@ -284,16 +284,12 @@ def test_terminate_while_a_descendant_holds_the_streams(live: Live, sink: Record
     assert (exited.exit_code, exited.reason) == (3, "exited")
 
 
-def test_a_daemon_that_gave_up_the_streams_lives_on(live: Live, sink: RecordingSink) -> None:
+def test_a_daemon_that_gave_up_the_streams_lives_on(live: Live, sink: RecordingSink, daemon: Daemon) -> None:
     """After the close nobody is signalled."""
-    process = live("sleep 1000 > /dev/null 2>&1 & echo $!")
+    process = live(daemon.script)
     sink.wait_closed("p")
-    daemon = int(sink.output("p"))
     assert process.terminate() is False
-    os.kill(daemon, 0)
-    with open(f"/proc/{daemon}/stat") as stat:
-        assert stat.read().split()[2] != "Z"
-    os.kill(daemon, signal.SIGKILL)
+    assert daemon.ask() == b"alive\n"
 
 
 def test_terminate_twice_is_harmless(live: Live, sink: RecordingSink) -> None:

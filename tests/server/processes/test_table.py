@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -33,7 +31,7 @@ from execsrv.server.processes.table import MAX_WAITING_REQUESTS, ProcessTable
 from execsrv.server.workers import SPAWN_THREADS, Workers, call_on
 
 if TYPE_CHECKING:
-    from conftest import RecordingSink
+    from conftest import Daemon, RecordingSink
 
     Params = Callable[..., ProcessStartParams]
 
@@ -488,14 +486,13 @@ def test_terminate_tells_whether_it_was_running(
 
 
 def test_a_daemon_that_gave_up_the_streams_is_not_signalled(
-    table: ProcessTable, start_params: Params, sink: RecordingSink
+    table: ProcessTable, start_params: Params, sink: RecordingSink, daemon: Daemon
 ) -> None:
     """Its process is closed."""
-    table.start(start_params("p", "sleep 1000 < /dev/null > /dev/null 2>&1 & echo $!"))
+    table.start(start_params("p", daemon.script))
     sink.wait_closed("p")
-    daemon = int(sink.output("p"))
     assert terminate(table) is False
-    os.kill(daemon, signal.SIGKILL)  # raises when it is gone
+    assert daemon.ask() == b"alive\n"
 
 
 def test_an_ack_opens_the_window(table: ProcessTable, start_params: Params, sink: RecordingSink) -> None:
