@@ -21,6 +21,11 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 NOT_FOUND = -32004
 
+#: Messages repeat what the peer sent; of a longer one the middle is left out. Characters.
+LONGEST_MESSAGE = 1000
+
+_KINDS_THAT_TELL_AN_END = {"stdinClosed", "processForgotten"}
+
 
 class RpcError(Exception):
     """A fault that the peer is told: ``code``, ``kind``, ``message`` and further ``data`` fields."""
@@ -30,13 +35,23 @@ class RpcError(Exception):
 
     def __init__(self, message: str, kind: str | None = None, **data: Any) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = _clipped(message)
         self.kind = kind or self.default_kind
         self.data = data
+
+    @property
+    def tells_end(self) -> bool:
+        """Must the notification of an exit be sent before this error?"""
+        return self.kind in _KINDS_THAT_TELL_AN_END
 
     def to_wire(self) -> dict[str, Any]:
         """The ``error`` member of a response."""
         return {"code": self.code, "message": self.message, "data": {"kind": self.kind, **self.data}}
+
+
+def _clipped(text: str) -> str:
+    half = LONGEST_MESSAGE // 2
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]}...{text[-half:]}"
 
 
 class ParseError(RpcError):

@@ -169,14 +169,13 @@ class ProcessTerminateParams:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTerminateResult:
-    """Result of ``process/terminate``: had it not exited yet?"""
+    """Result of ``process/terminate``: had it not exited yet?
+
+    tells_end: must the notification of an exit or a close be sent before this answer? Does not travel.
+    """
 
     running: bool
-
-    @property
-    def tells_end(self) -> bool:
-        """Must the notification of an exit be sent before this answer?"""
-        return not self.running
+    tells_end: bool = field(default=False, metadata={"local": True})
 
 
 @dataclass(frozen=True, slots=True)

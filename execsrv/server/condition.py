@@ -19,11 +19,6 @@ class Condition:
     def __init__(self) -> None:
         self._waiters: deque[Event] = deque()
 
-    @property
-    def has_waiters(self) -> bool:
-        """Does anybody wait who has not been notified yet?"""
-        return bool(self._waiters)
-
     def wait(self, timeout: float | None = None) -> bool:
         """Sleep until notified, at most ``timeout`` seconds; False when the time was up."""
         notified = Event()

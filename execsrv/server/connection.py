@@ -82,8 +82,11 @@ class Connection:
 
     def _wait_for_room(self) -> None:
         self._outbox.wait_for_answer_room()
-        while self._open_requests >= MAX_OPEN_REQUESTS or self._open_bytes > self._config.max_message_bytes:
+        while self._is_overloaded() and not self._outbox.is_closed:
             self._answered.wait()
+
+    def _is_overloaded(self) -> bool:
+        return self._open_requests >= MAX_OPEN_REQUESTS or self._open_bytes > self._config.max_message_bytes
 
     def _take(self, data: bytes) -> None:
         try:
@@ -134,7 +137,7 @@ class Connection:
                 raise InvalidRequest(f"the answer exceeds {self._config.max_message_bytes} bytes", kind="tooLarge")
             return answer, getattr(result, "tells_end", False)
         except RpcError as fault:
-            return jsonrpc.error(id, fault), False
+            return jsonrpc.error(id, fault), fault.tells_end
         except Exception:  # a bug of ours must neither end the connection nor show itself to the peer
             log.exception("internal error while answering a request")
             return jsonrpc.error(id, InternalError("internal error")), False
@@ -157,6 +160,7 @@ class Connection:
         except TransportClosed:
             self._outbox.close(discard=True)
             self._transport.close()
+            self._answered.notify_all()  # the reading greenlet may wait for room that no longer comes
 
 
 class _OutboxSink:

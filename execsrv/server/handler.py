@@ -6,8 +6,8 @@ import enum
 import os
 import pwd
 import sys
-import tempfile
 import uuid
+from urllib.parse import quote
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InvalidRequest
@@ -60,8 +60,9 @@ class Handler:
         """``initialize``: once a connection."""
         if self._handshake is not Handshake.NEW:
             raise InvalidRequest("initialize may only be sent once per connection", kind="alreadyInitialized")
+        result = InitializeResult(PROTOCOL_VERSION, uuid.uuid4().hex, CAPABILITIES, environment_info())
         self._handshake = Handshake.ANSWERED
-        return InitializeResult(PROTOCOL_VERSION, uuid.uuid4().hex, CAPABILITIES, environment_info())
+        return result
 
     def initialized(self) -> None:
         """``initialized``: from now on every method is open."""
@@ -92,8 +93,19 @@ def environment_info() -> EnvironmentInfo:
     return EnvironmentInfo(
         shell=Shell(os.path.basename(shell), shell),
         executor_version=__version__,
-        cwd=os.getcwd(),
+        cwd=_working_directory(),
         user_home_dir=os.environ.get("HOME") or home,
         platform_os=sys.platform,
-        temp_dir=tempfile.gettempdir(),
+        temp_dir=os.environ.get("TMPDIR") or "/tmp",
     )
+
+
+def _working_directory() -> str:
+    """Ours, as a URI when it is not UTF-8; the root when ours is gone."""
+    try:
+        path = os.getcwdb()
+        return path.decode()
+    except UnicodeDecodeError:
+        return "file://" + quote(path)
+    except FileNotFoundError:
+        return "/"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from execsrv.config import KIB, MIB
 from execsrv.server.condition import Condition
+from execsrv.server.turns import Turns
 
 #: Output that may wait; above it the pumps wait, and so do their children.
 MAX_OUTPUT_BYTES = 128 * KIB
@@ -33,7 +33,7 @@ class Outbox:
         self._sending: list[tuple[bytes, bool]] = []
         self._closed = False
         self._filled = Condition()
-        self._output_room = Condition()
+        self._turns = Turns(self._has_output_room)
         self._answer_room = Condition()
 
     @property
@@ -41,17 +41,14 @@ class Outbox:
         """Is everything sent?"""
         return not (self._answers or self._in_order or self._sending)
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait for room for output, first come first served; who has the turn passes it on at the end."""
-        if self._output_is_full() or self._output_room.has_waiters:
-            self._output_room.wait()
-            while self._output_is_full():
-                self._output_room.wait()
-        try:
-            yield
-        finally:
-            self._pass_turn()
+    @property
+    def is_closed(self) -> bool:
+        """Is nothing taken any more?"""
+        return self._closed
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Wait for room for output, first come first served; within the block it is there."""
+        return self._turns.take()
 
     def wait_for_answer_room(self) -> None:
         """Wait until fewer than MAX_ANSWER_BYTES of answers wait."""
@@ -93,7 +90,7 @@ class Outbox:
             self._answers.clear()
             self._in_order.clear()
         self._filled.notify_all()
-        self._output_room.notify_all()
+        self._turns.pass_on()
         self._answer_room.notify_all()
 
     def _put(self, queue: deque, entry: object) -> None:  # type: ignore[type-arg]
@@ -108,13 +105,9 @@ class Outbox:
             else:
                 self._output_bytes -= len(message)
         self._sending.clear()
-        self._pass_turn()
+        self._turns.pass_on()
         if self._answer_bytes < MAX_ANSWER_BYTES:
             self._answer_room.notify_all()
 
-    def _pass_turn(self) -> None:
-        if not self._output_is_full():
-            self._output_room.notify()
-
-    def _output_is_full(self) -> bool:
-        return self._output_bytes >= MAX_OUTPUT_BYTES and not self._closed
+    def _has_output_room(self) -> bool:
+        return self._output_bytes < MAX_OUTPUT_BYTES or self._closed

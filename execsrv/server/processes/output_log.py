@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 
 from execsrv.protocol import RetainedChunk
 
+#: A chunk costs memory of its own, also one of a single byte: that is bounded too.
+MAX_CHUNKS = 16 * 1024
+CHUNK_OVERHEAD_BYTES = 128
+
 
 @dataclass(slots=True)
 class Reading:
@@ -18,7 +22,7 @@ class Reading:
 
 @dataclass(slots=True)
 class OutputLog:
-    """Whole chunks, oldest dropped first once they are more than ``capacity`` bytes together.
+    """Whole chunks, oldest dropped first once they are more than ``capacity`` bytes, or MAX_CHUNKS, together.
 
     dropped_bytes: how much was dropped so far; dropped_seq: the last seq among it, 0 for none.
     """
@@ -33,11 +37,16 @@ class OutputLog:
         """Keep ``chunk``, the newest, and drop the oldest that no longer fit beside it."""
         self._chunks.append(chunk)
         self.size += len(chunk.chunk)
-        while self.size > self.capacity and len(self._chunks) > 1:
+        while (self.size > self.capacity or len(self._chunks) > MAX_CHUNKS) and len(self._chunks) > 1:
             oldest = self._chunks.popleft()
             self.size -= len(oldest.chunk)
             self.dropped_bytes += len(oldest.chunk)
             self.dropped_seq = oldest.seq
+
+    @property
+    def cost(self) -> int:
+        """What it counts for in bytes: its output or, where that is larger, what so many chunks take."""
+        return max(self.size, CHUNK_OVERHEAD_BYTES * len(self._chunks))
 
     def first_seq(self, next_seq: int) -> int:
         """The seq of the oldest chunk; ``next_seq`` when nothing is kept."""

@@ -68,6 +68,7 @@ class Process:
         self.exited_at_ms: int | None = None
         self.closed = False
         self._failed = False
+        self._dead = False
         self._sink = sink
         self._child: Child | None = None
         self._pidfd: Descriptor | None = None
@@ -126,16 +127,16 @@ class Process:
         self.changed.notify_all()
 
     def expect_end(self, reason: ExitReason) -> None:
-        """Its session is killed next: report the exit with ``reason`` and hold no output back for an ack."""
-        self._end_reason = self._end_reason or reason
+        """Its session is ended next: report that as the ``reason``, and hold no output back for an ack."""
+        if not self._dead:
+            self._end_reason = self._end_reason or reason
         self.window.lift()
 
     def terminate(self) -> bool:
         """Kill the whole session, unless it is closed; was it running? Waits while it is starting."""
         self.wait_until_started()
         if not self.closed:
-            if not self.exited:
-                self.expect_end("terminated")
+            self.expect_end("terminated")
             kill_sessions([self.pid])
         return not self.exited
 
@@ -152,7 +153,7 @@ class Process:
         self._sink.put(ProcessStarted(self.process_id, self.pid))
         pumps = [gevent.spawn(self._pump, name, output) for name, output in self._outputs.items()]
         code, signal_name = self._wait_for_exit()
-        self.window.lift()
+        self._dead = True
         for name, output in self._outputs.items():
             self._forward_rest(name, output)
         self._report_exit(code, signal_name)
@@ -219,9 +220,15 @@ class Process:
     def _report_exit(self, code: int, signal_name: str | None) -> None:
         self.exit_code = code
         self.exited_at_ms = time.time_ns() // 1_000_000
-        self.stdin.close()
+        self._close_stdin()
         reason = self._end_reason or ("signaled" if signal_name else "exited")
         self._report(ProcessExited(self.process_id, self._take_seq(), code, signal_name, reason))
+
+    def _close_stdin(self) -> None:
+        """Take no more input; descendants find the end of it. A terminal goes on, for its output."""
+        self.stdin.close()
+        if self._input and self.command.size is None:
+            self._input.close()
 
     def _report_close(self, output_complete: bool) -> None:
         self.closed = True

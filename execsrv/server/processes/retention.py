@@ -38,7 +38,7 @@ class ClosedProcesses:
     def add(self, process: Process) -> None:
         """Keep a process that has just closed; forget the oldest ones that no longer fit beside it."""
         self._retained[process.process_id] = process, time.monotonic() + self._retention_s
-        self._bytes += process.log.size
+        self._bytes += process.log.cost
         while self._bytes > MAX_RETAINED_BYTES or len(self._retained) > MAX_RETAINED_PROCESSES:
             self._forget_oldest()
         if self._retained and not self._expiring:
@@ -74,7 +74,7 @@ class ClosedProcesses:
 
     def _forget_oldest(self) -> None:
         process_id, (process, _) = self._retained.popitem(last=False)
-        self._bytes -= process.log.size
+        self._bytes -= process.log.cost
         assert process.exit_code is not None and process.exited_at_ms is not None
         self._forgotten[process_id] = _End(process.exit_code, process.exited_at_ms)
         if len(self._forgotten) > MAX_FORGOTTEN:

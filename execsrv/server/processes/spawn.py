@@ -15,6 +15,7 @@ from typing import Any
 
 from execsrv.errors import InternalError
 from execsrv.protocol import StreamName
+from execsrv.server.paths import shown
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.posix_spawn import FileActions
 from execsrv.server.processes.terminal import Terminal
@@ -150,7 +151,7 @@ def _failure(command: Command, error: OSError) -> InternalError:
     kinds = {FileNotFoundError: "spawnNotFound", NotADirectoryError: "spawnNotFound"}
     kind = kinds.get(type(error), "spawnPermissionDenied" if isinstance(error, PermissionError) else "spawnFailed")
     return InternalError(
-        f"failed to start {subject} {os.fsdecode(path)}: {error.strerror}", kind, errno=error.errno, subject=subject
+        f"failed to start {subject} {shown(path)}: {error.strerror}", kind, errno=error.errno, subject=subject
     )
 
 

@@ -37,13 +37,16 @@ class Stdin:
         self.check_open()
         if self._waiting_bytes >= MAX_WAITING_BYTES:
             raise limit_exceeded(f"input waiting for process {self._process_id}", MAX_WAITING_BYTES, "bytes")
-        rest = self._write_at_once(memoryview(data))
-        if rest:
-            taken: AsyncResult[None] = AsyncResult()
-            self._waiting.append((rest, taken))
-            self._waiting_bytes += len(rest)
-            self._start_draining()
-            taken.get()
+        rest = memoryview(data)
+        if self._descriptor and not self._waiting:
+            rest = self._write_at_once(self._descriptor, rest)
+            if not rest:
+                return
+        taken: AsyncResult[None] = AsyncResult()
+        self._waiting.append((rest, taken))
+        self._waiting_bytes += len(rest)
+        self._start_draining()
+        taken.get()
 
     def check_open(self) -> None:
         """Raise InvalidRequest when nothing can be written."""
@@ -62,12 +65,10 @@ class Stdin:
         while self._waiting:
             self._waiting.popleft()[1].set_exception(error or stdin_closed(self._process_id))
 
-    def _write_at_once(self, data: memoryview) -> memoryview:
-        """Write what fits now, unless others wait; return the rest."""
-        if self._descriptor is None or self._waiting:
-            return data
+    def _write_at_once(self, descriptor: Descriptor, data: memoryview) -> memoryview:
+        """Write what fits now; return the rest."""
         try:
-            return data[self._descriptor.write(data) :]
+            return data[descriptor.write(data) :]
         except (OSError, DescriptorClosed):
             self.close()
             raise stdin_closed(self._process_id) from None

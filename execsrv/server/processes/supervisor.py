@@ -64,7 +64,7 @@ class Supervisor:
         """
         if reason == "shutdown" and self._config.shutdown_grace_ms:
             self._ask_to_end(self._config.shutdown_grace_ms / 1000)
-        self._end_reason = reason
+        self._end_reason = self._end_reason or reason
         self._kill(self._started(), reason)
         if not self._wait_until_empty(GIVE_UP_S):
             for process in self._processes:
@@ -85,8 +85,7 @@ class Supervisor:
 
     def _kill(self, processes: list[Process], reason: ExitReason) -> None:
         for process in processes:
-            if not process.exited:
-                process.expect_end(reason)
+            process.expect_end(reason)
         kill_sessions([process.pid for process in processes])
 
     def _watch(self, process: Process, on_closed: Callable[[], None]) -> None:

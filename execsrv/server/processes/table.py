@@ -66,8 +66,9 @@ class ProcessTable:
         """``process/read``: retained output, after waiting for news when the caller wants that."""
         process = self._find(params.process_id)
         process.wait_until_started()
-        with self._counted_as_waiting():
-            process.changed.wait_for(lambda: process.has_news(params.after_seq), params.wait_ms / 1000)
+        if params.wait_ms and not process.has_news(params.after_seq):
+            with self._counted_as_waiting():
+                process.changed.wait_for(lambda: process.has_news(params.after_seq), params.wait_ms / 1000)
         reading = process.log.read(params.after_seq, params.max_bytes)
         return ProcessReadResult(
             chunks=reading.chunks,
@@ -84,6 +85,8 @@ class ProcessTable:
     def write(self, params: ProcessWriteParams) -> ProcessWriteResult:
         """``process/write``: answered when the child's pipe or terminal has taken the bytes."""
         process = self._find(params.process_id)
+        if not process.command.has_stdin:
+            process.wait_until_started()  # if it can't be started, there is no such process
         process.stdin.check_open()
         process.stdin.write(decode_chunk(params.chunk))
         return ProcessWriteResult()

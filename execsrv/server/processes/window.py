@@ -21,7 +21,7 @@ class Window:
 
     def room(self, wanted: int) -> int:
         """How many of ``wanted`` bytes may be sent now."""
-        return wanted if self._size is None else min(wanted, self._size - self._bytes)
+        return wanted if self._size is None else max(0, min(wanted, self._size - self._bytes))
 
     def wait(self) -> None:
         """Wait until at least one byte may be sent."""
