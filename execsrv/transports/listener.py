@@ -135,15 +135,12 @@ class _Handler(WebSocketHandler):  # type: ignore[misc]  # gevent-websocket has 
         """Parse a request; raises Refusal for all but the handshake of a websocket for which there is room."""
         super().read_request(raw_requestline)
         check_request(self.command, self.request_version, self.headers, self.server.allowed)
-        limit = self.server.config.max_connections
-        if self.server.connections >= limit or not self.server.started:
-            raise Refusal("503 Service Unavailable", f"all {limit} connections are taken")
+        if self.server.connections >= self.server.config.max_connections or not self.server.started:
+            raise Refusal("503 Service Unavailable", "there is no room for another connection")
         return True
 
-    def _handle_client_error(self, ex: Exception) -> tuple[str, bytes] | None:
-        """What ``read_request`` raised, as the status and the bytes of an answer; None: just close."""
-        if isinstance(ex, OSError):
-            return None
+    def _handle_client_error(self, ex: Exception) -> tuple[str, bytes]:
+        """What ``read_request`` raised, as the status and the bytes of an answer; the connection is then closed."""
         refusal = ex if isinstance(ex, Refusal) else Refusal("400 Bad Request", "this is not an HTTP request")
         log.debug("%s: refused: %r", self.client_address, ex)
         return refusal.status, refusal.response()

@@ -58,6 +58,7 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
         self._write_lock = BoundedSemaphore()
         self._pong = b""  # the latest one that is due; earlier ones need no answer (RFC 6455 section 5.5.3)
         self._keeper_has_work = Event()
+        self._unused = Event()  # no greenlet waits for the socket, and none ever will
         self._heartbeat = Heartbeat(ping_interval, self._socket, self._source, self._sink)
         gevent.spawn(self._keep)
 
@@ -98,7 +99,7 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
         A socket closed with input unread resets the connection, and a reset may overtake our close frame.
         """
         self.close()
-        gevent.sleep(0)  # greenlets that were woken leave the socket first
+        self._unused.wait()  # another greenlet may be in the middle of closing
         with suppress(OSError):
             gevent.with_timeout(CLOSE_SECONDS, self._discard_input, timeout_value=None)
 
@@ -146,15 +147,15 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
         if self.closed:
             return
         self.closed = True
-        if code is not None:
-            with suppress(TransportClosed):
-                gevent.with_timeout(CLOSE_SECONDS, self._write, frames.close_frame(code), timeout_value=None)
-        with suppress(OSError):  # it may be gone already
-            self._socket.shutdown(socket.SHUT_WR)
-        self._source.stop(_nothing)
-        self._sink.stop(_nothing)
-        self._keeper_has_work.set()
+        try:
+            if code is not None:
+                self._say_goodbye(code)
+        finally:
+            with suppress(OSError):  # the peer may have reset it
+                self._socket.shutdown(socket.SHUT_WR)
+            self._source.stop(lambda: self._sink.stop(self._unused.set))
+            self._keeper_has_work.set()
 
-
-def _nothing() -> None:
-    """The socket has another owner."""
+    def _say_goodbye(self, code: int) -> None:
+        with suppress(TransportClosed):
+            gevent.with_timeout(CLOSE_SECONDS, self._write, frames.close_frame(code), timeout_value=None)

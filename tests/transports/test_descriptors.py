@@ -79,10 +79,11 @@ def test_read_at_end_of_file_is_empty(pipe: tuple[int, int]) -> None:
     assert Source(pipe[0]).read(100) == b""
 
 
-def test_read_of_a_directory_is_empty(tmp_path: Path) -> None:
-    """An error of the descriptor counts as its end."""
+def test_read_of_a_directory_is_empty(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """An error of the descriptor counts as its end; no traceback tells of it."""
     fd = os.open(tmp_path, os.O_RDONLY)
     assert Source(fd).read(100) == b""
+    assert capfd.readouterr().err == ""
     os.close(fd)
 
 

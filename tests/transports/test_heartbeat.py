@@ -66,13 +66,14 @@ def patient(pair: tuple[socket.socket, socket.socket]) -> Patient:
     return Patient(pair[0])
 
 
-def fill(ours: socket.socket) -> None:
-    """Write until TCP takes no more, since the peer does not read."""
+def fill(ours: socket.socket) -> int:
+    """Write until TCP takes no more, since the peer does not read; how many bytes it took."""
+    taken = 0
     try:
         while True:
-            ours.send(bytes(65536))
+            taken += ours.send(bytes(65536))
     except BlockingIOError:
-        pass
+        return taken
 
 
 def wait_readable(sock: socket.socket) -> None:
@@ -147,11 +148,16 @@ def test_a_blocked_send_excuses(patient: Patient) -> None:
 
 
 def test_output_in_the_queue_of_tcp_excuses(patient: Patient, pair: tuple[socket.socket, socket.socket]) -> None:
-    """No send waits, but the ping lies behind what the peer does not read."""
+    """No send waits, but the ping lies behind what the peer does not read; when it has read, the time starts anew."""
     patient.pings_at(T)
-    fill(pair[0])
+    left = fill(pair[0])
     assert not patient.pings_at(2 * T)
     assert not patient.is_dead_at(3 * T)
+    while left:
+        left -= len(pair[1].recv(left))
+    assert not patient.is_dead_at(3 * T + 1)
+    patient.pings_at(4 * T)
+    assert patient.is_dead_at(5 * T)
 
 
 def test_unread_input_is_life(patient: Patient, pair: tuple[socket.socket, socket.socket]) -> None:

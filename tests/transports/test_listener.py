@@ -93,6 +93,7 @@ def test_an_address_in_use_is_the_callers_error(start_server: Start, hub: HubThr
         ("GET / HTTP/1.1", changed(Long="x" * MAX_HEAD_BYTES), 400),
         ("GET / HTTP/1.1", {**HANDSHAKE, **{f"X-{i}": "y" for i in range(200)}}, 400),
         ("GET / HTTP/1.1\r\nno header\r\nX: y", HANDSHAKE, 426),
+        ("GET / HTTP/1.1", {**HANDSHAKE, "X": "y\r\nno header\r\nOrigin: https://evil.example"}, 400),
     ],
 )
 def test_what_is_no_good_handshake_is_refused(

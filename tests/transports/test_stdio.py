@@ -110,8 +110,8 @@ def test_a_long_line_is_not_held() -> None:
 
 
 def test_only_one_carriage_return_belongs_to_the_ending() -> None:
-    """A line of exactly the limit may end in CR LF; a second CR is content."""
-    assert list(LineSplitter(3).feed(b"abc\r\nab\r\r\nabc\r\r\n")) == [b"abc", b"ab\r", None]
+    """A line of exactly the limit may end in CR LF, but not in another byte; a second CR is content."""
+    assert list(LineSplitter(3).feed(b"abc\r\nabcd\nab\r\r\nabc\r\r\n")) == [b"abc", None, b"ab\r", None]
 
 
 # ---- transport -------------------------------------------------------------------------------------------------------

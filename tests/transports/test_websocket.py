@@ -7,7 +7,9 @@ import socket
 import struct
 from collections.abc import Callable
 
+import gevent
 import pytest
+from gevent.event import Event
 from transport_peers import PATIENCE, HubThread, RawClient, Server, masked
 from websockets.exceptions import ConnectionClosedError
 from websockets.frames import Opcode
@@ -81,6 +83,16 @@ def test_a_message_above_the_limit_closes_with_1009(start_server: Start) -> None
             client.recv(PATIENCE)
     assert caught.value.rcvd is not None and caught.value.rcvd.code == 1009
     assert server.message() is None
+
+
+def test_a_refused_sender_is_not_reset(start_server: Start, connect: Connect) -> None:
+    """What it still sends after our close frame is taken for a moment, so that it can read the frame."""
+    client = connect(start_server(config=ExecServerConfig(max_message_bytes=10))).upgraded()
+    client.send(bytes(11))
+    assert client.close_code() == 1009
+    client.socket.sendall(FLOOD)
+    client.socket.shutdown(socket.SHUT_WR)
+    assert client.file.read() == b""
 
 
 @pytest.mark.parametrize("payload, code", [(b"\x03\xe8bye", 1000), (b"", 1000), (b"\x0f\xa0", 4000), (b"\0\0", 1002)])
@@ -165,8 +177,6 @@ def test_a_killed_send_spoils_the_stream(start_server: Start, connect: Connect, 
     transport = server.transport()
 
     def send_and_be_killed() -> None:
-        import gevent
-
         sender = gevent.spawn(transport.send, [FLOOD])
         while transport._sink.waiting_since is None:  # type: ignore[attr-defined]
             gevent.sleep(0)
@@ -196,6 +206,21 @@ def test_close_says_goodbye_and_wakes_the_receiver(start_server: Start, connect:
         hub.call(transport.send, [b"x"])
 
 
+def test_close_cuts_a_long_message_off(start_server: Start, connect: Connect, hub: HubThread) -> None:
+    """The goodbye goes between two fragments of it."""
+    server = start_server()
+    client = connect(server).upgraded()
+    transport = server.transport()
+    sent = hub.submit(transport.send, [FLOOD])
+    client.file.peek()
+    hub.submit(transport.close)
+    while not hub.call(getattr, transport, "closed"):
+        pass
+    assert client.close_code() == 1001
+    with pytest.raises(TransportClosed):
+        sent.result(PATIENCE)
+
+
 def test_close_wakes_a_stuck_send(start_server: Start, connect: Connect, hub: HubThread) -> None:
     """The peer reads nothing, so no goodbye can be said."""
     server = start_server()
@@ -207,6 +232,22 @@ def test_close_wakes_a_stuck_send(start_server: Start, connect: Connect, hub: Hu
     assert server.message() is None
     with pytest.raises(TransportClosed):
         sent.result(PATIENCE)
+
+
+def test_the_peer_may_leave_while_we_close(start_server: Start, connect: Connect, hub: HubThread) -> None:
+    """The socket is not closed under the send that is still stuck; the server lives on."""
+    server = start_server()
+    client = connect(server).upgraded()
+    transport = server.transport()
+    sent = hub.submit(transport.send, [FLOOD])
+    client.file.peek()
+    closed = hub.submit(transport.close)
+    client.socket.shutdown(socket.SHUT_WR)
+    assert server.message() is None
+    closed.result(PATIENCE)
+    with pytest.raises(TransportClosed):
+        sent.result(PATIENCE)
+    assert connect(server).request() == 101
 
 
 # ---- heartbeat -------------------------------------------------------------------------------------------------------
@@ -258,8 +299,6 @@ def test_a_peer_that_does_not_read_is_not_judged(start_server: Start, connect: C
 
 def test_while_nobody_receives_nobody_is_judged(start_server: Start, connect: Connect, hub: HubThread) -> None:
     """The owner of the connection does not read: the peer's answers can't be seen."""
-    from gevent.event import Event
-
     go_on = hub.call(Event)
     served: list[Transport] = []
 
