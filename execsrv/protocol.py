@@ -169,13 +169,15 @@ class ProcessTerminateParams:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTerminateResult:
-    """Result of ``process/terminate``: had it not exited yet?
-
-    tells_end: must the notification of an exit or a close be sent before this answer? Does not travel.
-    """
+    """Result of ``process/terminate``: had it not exited yet?"""
 
     running: bool
-    tells_end: bool = field(default=False, metadata={"local": True})
+
+
+class ProcessHadEnded(ProcessTerminateResult):
+    """That of a process which had exited: the notification of that must be sent before this answer."""
+
+    tells_end: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from execsrv.protocol import (
     CommandWriteResult,
     Event,
     ProcessExited,
+    ProcessHadEnded,
     ProcessOutput,
     ProcessTerminateParams,
     ProcessTerminateResult,
@@ -67,7 +68,7 @@ class FirstCut:
         running = process.terminate()
         if self._running.get(params.process_id) is process:
             self._terminated[params.process_id] = self._running.pop(params.process_id)
-        return ProcessTerminateResult(running)
+        return ProcessTerminateResult(running) if running else ProcessHadEnded(running)
 
     def free(self, process_id: str) -> None:
         """The exit of the id's oldest process was sent."""

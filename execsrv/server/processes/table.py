@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from execsrv.config import ExecServerConfig
 from execsrv.protocol import (
     ProcessAckParams,
+    ProcessHadEnded,
     ProcessReadParams,
     ProcessReadResult,
     ProcessStartParams,
@@ -94,7 +95,10 @@ class ProcessTable:
     def terminate(self, params: ProcessTerminateParams) -> ProcessTerminateResult:
         """``process/terminate``: nobody is signalled for an id that is unknown or closed."""
         process = self._open.get(params.process_id)
-        return ProcessTerminateResult(running=process.terminate() if process else False)
+        running = process.terminate() if process else False
+        if running or not (process or params.process_id in self._closed):
+            return ProcessTerminateResult(running)
+        return ProcessHadEnded(running)
 
     def ack(self, params: ProcessAckParams) -> None:
         """``process/ack``: ignored when the process is gone."""
