@@ -35,6 +35,13 @@ def index_of(peer: Peer, predicate: Callable[[dict[str, Any]], bool]) -> int:
     return next(index for index, message in enumerate(peer.sent) if predicate(message))
 
 
+def look_until(predicate: Callable[[], object]) -> None:
+    """Look again and again for what nothing tells of."""
+    with gevent.Timeout(20, AssertionError("looked in vain")):
+        while not predicate():
+            gevent.sleep(0.001)
+
+
 # ---- envelope ------------------------------------------------------------------------------------------------------
 
 
@@ -192,10 +199,9 @@ def test_answers_overtake_output(peer: Peer) -> None:
     peer.wait_output("p", b"y")
     peer.stop_reading()
     outbox = peer.connection._outbox
-    peer.transport.wait_until(lambda: (gevent.sleep(0.001), outbox._output_bytes >= MAX_OUTPUT_BYTES)[1])
+    look_until(lambda: outbox._output_bytes >= MAX_OUTPUT_BYTES)
     id = peer.ask("process/terminate", processId="none")
-    while not peer.transport.is_drained:
-        gevent.sleep(0)
+    look_until(lambda: peer.transport.is_drained)
     gevent.idle()
     before = len(peer.sent)
     peer.read_again()
@@ -211,11 +217,9 @@ def test_an_answer_that_tells_of_the_exit_comes_after_it(peer: Peer, method: str
     peer.event("process/started", "p")
     peer.stop_reading()
     process = peer.connection._handler.processes._open["p"]
-    with gevent.Timeout(10):
-        while not process.exited:
-            process.changed.wait()
+    look_until(lambda: process.exited)
     id = peer.ask(method, processId="p")
-    peer.transport.wait_until(lambda: (gevent.sleep(0), peer.transport.is_drained)[1])
+    look_until(lambda: peer.transport.is_drained)
     gevent.idle()
     peer.read_again()
     assert peer.answer(id)["result"].get("exited", True)
@@ -228,11 +232,9 @@ def test_an_error_that_tells_of_the_exit_comes_after_it(peer: Peer) -> None:
     peer.event("process/started", "p")
     peer.stop_reading()
     process = peer.connection._handler.processes._open["p"]
-    with gevent.Timeout(10):
-        while not process.exited:
-            process.changed.wait()
+    look_until(lambda: process.exited)
     id = peer.ask("process/write", processId="p", chunk="")
-    peer.transport.wait_until(lambda: (gevent.sleep(0), peer.transport.is_drained)[1])
+    look_until(lambda: peer.transport.is_drained)
     gevent.idle()
     peer.read_again()
     assert peer.answer(id)["error"]["data"]["kind"] == "stdinClosed"
@@ -338,7 +340,7 @@ def test_a_peer_that_does_not_read_its_answers_is_not_read(peer: Peer) -> None:
     peer.stop_reading()
     ids = [peer.ask("process/read", processId="p") for _ in range(60)]
     outbox = peer.connection._outbox
-    peer.transport.wait_until(lambda: (gevent.sleep(0.001), outbox._answer_bytes >= MAX_ANSWER_BYTES)[1])
+    look_until(lambda: outbox._answer_bytes >= MAX_ANSWER_BYTES)
     gevent.idle()
     assert not peer.transport.is_drained
     assert outbox._answer_bytes < MAX_ANSWER_BYTES + 2 * MIB
@@ -352,9 +354,7 @@ def test_only_so_many_requests_are_open(peer: Peer) -> None:
     peer.start("p", "sleep 1000", pipeStdin=True)
     peer.ask("process/write", processId="p", chunk=encoded(bytes(MIB)))
     ids = [peer.ask("process/write", processId="p", chunk="eA==") for _ in range(MAX_OPEN_REQUESTS + 10)]
-    with gevent.Timeout(20):
-        while peer.connection._open_requests < MAX_OPEN_REQUESTS:
-            gevent.sleep(0)
+    look_until(lambda: peer.connection._open_requests >= MAX_OPEN_REQUESTS)
     gevent.idle()
     assert peer.connection._open_requests == MAX_OPEN_REQUESTS and not peer.transport.is_drained
     process = peer.connection._handler.processes._open["p"]
@@ -370,9 +370,7 @@ def test_a_peer_that_vanishes_while_too_much_is_open_is_noticed(peer: Peer) -> N
     for _ in range(MAX_OPEN_REQUESTS):
         peer.ask("process/write", processId="p", chunk="eA==")
     peer.start("q", "true")  # never taken up
-    with gevent.Timeout(20):
-        while peer.connection._open_requests < MAX_OPEN_REQUESTS:
-            gevent.sleep(0)
+    look_until(lambda: peer.connection._open_requests >= MAX_OPEN_REQUESTS)
     gevent.idle()
     peer.vanish()
     peer.connection._handler.processes._open["p"]._sink.put(ProcessStarted("p", 1))
@@ -445,9 +443,7 @@ def test_an_end_with_a_full_outbox_leaves_nothing(peer: Peer, nothing_left: Left
     peer.wait_output("p", b"y")
     peer.stop_reading()
     outbox = peer.connection._outbox
-    with gevent.Timeout(10):
-        while outbox._output_bytes < MAX_OUTPUT_BYTES:
-            gevent.sleep(0)
+    look_until(lambda: outbox._output_bytes >= MAX_OUTPUT_BYTES)
     assert peer.hang_up() < 5
     nothing_left()
 
