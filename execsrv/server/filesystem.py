@@ -40,8 +40,8 @@ MAX_TIME_MS = 2**53 - 1
 class FileSystem:
     """The server's files.
 
-    Every method raises InvalidParams for a path that is none, NotFound for one that is not there, InvalidRequest for
-    wrong use, and InternalError for whatever else the system refuses.
+    Every method raises InvalidParams for a path that is none, NotFound for one that is not there, InvalidRequest
+    for wrong use, and InternalError for whatever else the system refuses.
     """
 
     def __init__(self, config: ExecServerConfig) -> None:

@@ -17,9 +17,9 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 def native_path(text: str, field: str) -> bytes:
     """The bytes of an absolute path, given as such or as a ``file://`` URI (RFC 8089).
 
-    A URI may name bytes that are not UTF-8 (``%FF``). Raises InvalidParams, naming ``params.FIELD``, for a path that
-    is relative or empty, holds NUL or a lone surrogate, and for a URI with a foreign host, a query, a fragment or a
-    bad escape.
+    A URI may name bytes that are not UTF-8 (``%FF``). Raises InvalidParams, naming ``params.FIELD``, for a path
+    that is relative or empty, holds NUL or a lone surrogate, and for a URI with a foreign host, a query, a fragment
+    or a bad escape.
     """
     try:
         path = _decoded_uri(text[len("file://") :]) if _FILE_URI.match(text) else text.encode()

@@ -36,8 +36,8 @@ COPY_CHUNK_BYTES = 1024 * 1024
 def copy(source: bytes, destination: bytes, recursive: bool) -> None:
     """Copy the file, link or directory at ``source`` to ``destination``, merging directories, replacing files.
 
-    Raises InvalidRequest for a directory when not ``recursive`` or when it would be copied into itself, and for what
-    is neither file, directory nor link; else OSError.
+    Raises InvalidRequest for a directory when not ``recursive`` or when it would be copied into itself, and for
+    what is neither file, directory nor link; else OSError.
     """
     with reach(source) as source_place, reach(destination) as destination_place:
         mode = source_place.stat(follow=False).st_mode

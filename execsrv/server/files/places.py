@@ -57,7 +57,7 @@ class Place:
 
 @contextmanager
 def reach(path: bytes) -> Iterator[Place]:
-    """The place of an absolute path of any length, for the block. Raises OSError when its parent can't be reached."""
+    """The place of an absolute path of any length, for the block. Raises OSError when nothing leads there."""
     if len(path) <= LONGEST_PATH:
         yield Place(None, path)
         return

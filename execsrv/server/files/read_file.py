@@ -22,7 +22,7 @@ class ReadLimits:
     message_bytes: int
 
     def check(self, size: int) -> None:
-        """Raise InvalidRequest (``tooLarge``) when ``size`` bytes are too many for a file or, as base64, an answer."""
+        """Raise InvalidRequest (``tooLarge``) when ``size`` bytes are too many for a file or for an answer."""
         if size > self.file_bytes:
             raise InvalidRequest(f"file is too large to read: limit is {self.file_bytes} bytes", kind="tooLarge")
         if size > self.message_bytes // 4 * 3:

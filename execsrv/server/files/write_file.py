@@ -3,8 +3,8 @@
 The content goes into a temporary file in the same directory, which is then renamed over the old one (rename(2)):
 readers see the old content or the new, and after a fault the old is still there.
 
-- Mode and owner of the old file stay. Extended attributes and ACLs do not, and other hard links to the old file keep
-  the old content.
+- Mode and owner of the old file stay. Extended attributes and ACLs do not, and other hard links to the old file
+  keep the old content.
 - Nothing is synced to the disk. The promise is about readers and failed writes; surviving a power cut would make
   every small write wait for the disk.
 - Devices, files that are mount points, and files whose directory or owner we may not change are written in place.
@@ -150,8 +150,8 @@ def _store(named: Place, target: Place, existing: os.stat_result | None, content
 def _may_replace(target: Place, existing: os.stat_result) -> bool:
     """Would a new file at ``target`` be what a write to ``existing`` means, and may we write to it?
 
-    No for devices, for links of /proc that only seem to have a target, and for write-protected files, which rename(2)
-    would not spare.
+    No for devices, for links of /proc that only seem to have a target, and for write-protected files, which
+    rename(2) would not spare.
     """
     found = target.stat_or_none(follow=False)
     return (

@@ -1,4 +1,4 @@
-"""Runs functions on a thread of their own: within a time limit, without root's rights, or with mounts of its own."""
+"""Runs functions on a thread of their own: within a time limit, without root's rights, or with other mounts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def unprivileged(function: Callable[[], T]) -> T:
 
 
 def with_bind_mount(source: Path, target: Path, function: Callable[[], T]) -> T:
-    """As ``in_time``, while ``source`` is mounted on ``target`` for the thread alone; skips where that is forbidden."""
+    """As ``in_time``, while ``source`` is mounted on ``target`` for the thread alone; skips where we may not."""
 
     def run() -> T:
         if _libc.unshare(_CLONE_NEWNS) != 0:
