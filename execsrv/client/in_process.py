@@ -2,6 +2,9 @@
 
 The only module of the client that imports gevent and the server. A plain program gets a native thread with a hub of
 its own; one that ``gevent.monkey`` has patched already runs on a hub, which then serves both.
+
+gevent.subprocess, which is subprocess in a patched program, reaps every child of the program, also the server's: a
+program that uses both may miss an exit code (-1), or be told that a command can't be started.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from execsrv.wire import to_wire
 END_SECONDS = 5.0
 CLOSE_SECONDS = 8.0
 
-Outcome: TypeAlias = Result | RpcError | ClosedError
+Outcome: TypeAlias = Result | Exception
 OnOutcome: TypeAlias = Callable[[Outcome], None]
 
 
@@ -42,7 +45,9 @@ class InProcessChannel:
 
     def __init__(self, config: ExecServerConfig, on_event: OnEvent, on_closed: OnClosed) -> None:
         self._on_closed = on_closed
-        self._closed = False
+        self._lock = threading.Lock()
+        self._waiting: set[queue.SimpleQueue[Outcome]] = set()
+        self._failure: ClosedError | None = None
         make_server = _HubServer if monkey.is_module_patched("threading") else _ThreadServer
         self._server = make_server(config, on_event)
 
@@ -50,8 +55,6 @@ class InProcessChannel:
         self, method: str, params: Result, timeout: float | None = None, on_result: OnResult | None = None
     ) -> Result:
         """Call a method on the hub and wait for its result. See Channel."""
-        if self._closed:
-            raise ClosedError("closed by this client")
         outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
 
         def finish(outcome: Outcome) -> None:
@@ -59,28 +62,49 @@ class InProcessChannel:
                 on_result(outcome)
             outcomes.put(outcome)
 
-        self._server.do(lambda session: session.request(method, params, finish))
         try:
+            self._ask(outcomes, lambda session: session.request(method, params, finish))
             outcome = outcomes.get(timeout=Deadline(timeout).remaining())
         except queue.Empty:
             raise CallTimeout(method, timeout or 0) from None
+        finally:
+            with self._lock:
+                self._waiting.discard(outcomes)
         if isinstance(outcome, RpcError):
             raise ServerError.from_wire(outcome.to_wire())
-        if isinstance(outcome, ClosedError):
+        if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
     def notify(self, method: str, params: Result) -> None:
         """Call a notification's method on the hub. See Channel."""
-        if not self._closed:
-            self._server.do(lambda session: session.notify(method, params))
+        with self._lock:
+            if not self._failure:
+                self._server.do(lambda session: session.notify(method, params))
 
     def close(self) -> None:
-        """End all processes and the hub's thread. See Channel."""
-        if not self._closed:
-            self._closed = True
-            self._server.close()
-            self._on_closed(ClosedError("closed by this client"))
+        """Fail the calls that wait, then end all processes and the hub's thread. See Channel."""
+        self._fail(ClosedError("closed by this client"))
+        self._server.join()
+
+    def _ask(self, outcomes: queue.SimpleQueue[Outcome], job: Callable[[_Session], None]) -> None:
+        with self._lock:
+            if self._failure:
+                raise self._failure.again()
+            self._waiting.add(outcomes)
+            self._server.do(job)
+
+    def _fail(self, failure: ClosedError) -> None:
+        """Nothing more can be asked: tell everyone who waits, once."""
+        with self._lock:
+            if self._failure:
+                return
+            self._failure = failure
+            self._server.stop()
+            waiting = list(self._waiting)
+        for outcomes in waiting:
+            outcomes.put(failure.again())
+        self._on_closed(failure)
 
 
 class _Session:
@@ -91,7 +115,7 @@ class _Session:
         self._workers = Workers()
         self._handler = Handler(config, self._workers, self)
         self._files = SerialLane()
-        self._open: set[OnOutcome] = set()
+        self._ended = False
 
     def turn(self) -> contextlib.nullcontext[None]:
         """There is always room: the windows of the processes bound what the client holds."""
@@ -105,15 +129,14 @@ class _Session:
         """Start a call in its lane; ``finish`` gets its outcome."""
         try:
             call = bind_request(self._handler, method, params)
-        except RpcError as fault:
-            return finish(fault)
-        self._open.add(finish)
+        except Exception as error:  # whatever it is, it is for the caller, who waits
+            return finish(error)
         if call.lane is Lane.FILES:
-            self._files.put(lambda: self._finish(finish, call_on(self._workers.files, _outcome, call)))
+            self._files.put(lambda: self._run_on_thread(call, finish))
         elif call.lane is Lane.OWN:
-            gevent.spawn(lambda: self._finish(finish, _outcome(call)))
+            gevent.spawn(lambda: finish(_outcome(call)))
         else:
-            self._finish(finish, _outcome(call))
+            finish(_outcome(call))
 
     def notify(self, method: str, params: Result) -> None:
         """Call a notification's method; a fault of it has no one to be told."""
@@ -121,16 +144,14 @@ class _Session:
             bind_notification(self._handler, method, params).run()
 
     def end(self) -> None:
-        """End all processes, then whatever still waits."""
+        """End all processes; file requests that have not begun are dropped."""
+        self._ended = True
         self._handler.end("connectionClosed", END_SECONDS)
-        for finish in list(self._open):
-            self._finish(finish, ClosedError("closed by this client"))
         self._workers.close()
 
-    def _finish(self, finish: OnOutcome, outcome: Outcome) -> None:
-        if finish in self._open:
-            self._open.remove(finish)
-            finish(outcome)
+    def _run_on_thread(self, call: Call, finish: OnOutcome) -> None:
+        if not self._ended:
+            finish(call_on(self._workers.files, _outcome, call))
 
 
 class _HubServer:
@@ -143,9 +164,13 @@ class _HubServer:
         """Run ``job``, which doesn't wait."""
         job(self._session)
 
-    def close(self) -> None:
-        """End the session."""
-        self._session.end()
+    def stop(self) -> None:
+        """Begin to end the session; nothing may be done after this."""
+        self._ending = gevent.spawn(self._session.end)
+
+    def join(self) -> None:
+        """Wait for the end, up to CLOSE_SECONDS."""
+        self._ending.join(CLOSE_SECONDS)
 
 
 class _ThreadServer:
@@ -163,9 +188,12 @@ class _ThreadServer:
         self._jobs.append(job)
         self._wake_up()
 
-    def close(self) -> None:
-        """End the session and its thread."""
+    def stop(self) -> None:
+        """Begin to end the session and its thread; nothing may be done after this."""
         self.do(lambda _: self._stopped.set())
+
+    def join(self) -> None:
+        """Wait for the end, up to CLOSE_SECONDS."""
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self, config: ExecServerConfig, on_event: OnEvent) -> None:
@@ -189,5 +217,5 @@ class _ThreadServer:
 def _outcome(call: Call) -> Outcome:
     try:
         return to_wire(call.run())
-    except RpcError as fault:
-        return fault
+    except Exception as error:  # whatever it is, it is for the caller, who waits
+        return error
