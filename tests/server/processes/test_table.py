@@ -255,7 +255,7 @@ def test_a_waiting_read_is_woken_by_output_exit_and_close(
     table: ProcessTable, start_params: Params, sink: RecordingSink
 ) -> None:
     """By whichever comes first that it has not seen."""
-    table.start(start_params("p", "read x; echo out; read x; exec >&- 2>&- <&-; sleep 1000 &", pipe_stdin=True))
+    table.start(start_params("p", "read x; echo out; read x; exit 3", pipe_stdin=True))
     reading = gevent.spawn(read, table, wait_ms=20_000)
     gevent.idle()
     assert not reading.ready()
