@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import signal
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from argparse_addons import Integer
 
@@ -33,6 +34,8 @@ LIMITS = {
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and end the program with the command's code."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not so when it is to be ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends us without a traceback
     args = make_parser().parse_args(argv)
     logging.basicConfig(
         stream=sys.stderr, level=args.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -45,6 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="execsrv",
         description="Start and control processes and files for a client over JSON-RPC. Without a command: serve.",
+        allow_abbrev=False,  # an abbreviation is sought among the words of `run`'s command too
     )
     parser.set_defaults(execute=_serve)
     parser.add_argument("--version", action="version", version=f"execsrv {__version__}")
@@ -97,7 +101,10 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "run",
         help="run a command through a server",
         description="Run a command through a server, pass its output on and end with its exit code "
-        "(128+N for signal N; 124 timed out, 125 a failure of our own, 126 not executable, 127 not found).",
+        "(128+N for signal N; 124 timed out, 125 a failure of our own, 126 not executable, 127 not found). "
+        "Without --tty its stdin is empty.",
+        usage="%(prog)s [OPTION ...] [--] CMD [ARG ...]",
+        allow_abbrev=False,
     )
     run.set_defaults(execute=_run)
     run.add_argument("--url", help="the server, as ws://HOST:PORT; without it a local one is started for this command")
@@ -112,7 +119,13 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="set a variable on top of the server's environment (repeatable)",
     )
     run.add_argument("--timeout", metavar="S", type=_seconds, help="kill the command after this many seconds")
-    run.add_argument("argv", metavar="CMD", nargs="+", help="the command and its arguments, after --")
+    run.add_argument(
+        "argv",
+        metavar="CMD",
+        nargs=argparse.REMAINDER,
+        action=_TakeCommand,
+        help="the command; whatever follows it is for it, as with env(1)",
+    )
 
 
 def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -120,6 +133,18 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     schema.set_defaults(execute=_print_schema)
     schema.add_argument("method", metavar="METHOD", nargs="?", help="for example process/start")
     schema.add_argument("--markdown", action="store_true", help="print the reference of all methods as Markdown")
+
+
+class _TakeCommand(argparse.Action):
+    """Take the command with all its arguments, from the first word that is no option of ours, or from ``--``."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, args: argparse.Namespace, words: Any, option: str | None = None
+    ) -> None:
+        command = words[1:] if words[:1] == ["--"] else words
+        if not command:
+            parser.error("the following arguments are required: CMD")
+        setattr(args, self.dest, command)
 
 
 def _variable(text: str) -> tuple[str, str]:
@@ -177,6 +202,7 @@ def _run(args: argparse.Namespace) -> int:
 def _print_schema(args: argparse.Namespace) -> int:
     from execsrv import reference, schemas
 
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when nobody reads it all
     if args.markdown:
         print(reference.markdown())
         return 0
