@@ -18,7 +18,7 @@ from gevent.hub import get_hub
 
 from execsrv.transports import TransportClosed
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -107,7 +107,7 @@ class Source(_Channel):
         except TransportClosed:
             return b""
         except OSError as error:
-            logger.debug("reading ended: %s", error)
+            log.debug("reading ended: %s", error)
             return b""
 
 

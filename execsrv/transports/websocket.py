@@ -19,7 +19,7 @@ from execsrv.transports import TransportClosed, frames
 from execsrv.transports.descriptors import Sink, Source
 from execsrv.transports.heartbeat import Heartbeat
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 #: Most bytes taken from the socket at once.
 READ_BYTES = 64 * 1024
@@ -46,7 +46,8 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
     closed: bool
 
     def __init__(self, handler: WSGIHandler, max_message_bytes: int, ping_interval: float = PING_INTERVAL) -> None:
-        super().__init__(handler.environ, Stream(handler), handler)
+        super().__init__(None, Stream(handler), None)
+        self.stream = self.raw_read = self.raw_write = None  # all bytes go through the source and the sink
         self._socket = handler.socket
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -71,7 +72,7 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
             try:
                 event = self._decoder.next_event()
             except frames.FrameError as error:
-                logger.debug("closing: %s", error)
+                log.debug("closing: %s", error)
                 self._end(error.code)
                 break
             if event is None:
@@ -138,7 +139,7 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
                     self._write(frames.control_frame(Opcode.PING))
                     self._heartbeat.pinged(time.monotonic())
             if self._heartbeat.is_peer_dead(time.monotonic()):
-                logger.debug("closing: the peer is dead")
+                log.debug("closing: the peer is dead")
                 self._end(None)
             self._keeper_has_work.wait(self._heartbeat.seconds_to_next_look(time.monotonic()))
 

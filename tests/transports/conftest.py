@@ -25,7 +25,7 @@ def start_server(hub: HubThread) -> Iterator[Callable[..., Server]]:
 
         def start(**options: Any) -> Server:
             server = Server(hub, **options)
-            stack.callback(hub.call, server.listener.stop)
+            stack.callback(server.end)
             return server
 
         yield start

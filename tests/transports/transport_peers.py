@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import queue
 import socket
 import threading
@@ -68,6 +69,7 @@ class HubThread:
         self._over = self._loop.async_()
         self._ready.set()
         get_hub().wait(self._over)
+        gc.collect()  # sockets that only cycles hold belong to this hub
         get_hub().destroy(destroy_loop=True)
 
 
@@ -90,6 +92,11 @@ class Server:
         hub.call(self.listener.start)
         self.url = self.listener.url
         self.address = ("::1" if "[" in self.url else "127.0.0.1", int(self.url.rpartition(":")[2]))
+
+    def end(self) -> None:
+        """Stop; wait until all connections are over, as they are when their clients are closed."""
+        self.hub.call(self.listener.stop)
+        self.hub.call(self.listener.pool.join, PATIENCE)
 
     def transport(self) -> Transport:
         """The next connection's."""
