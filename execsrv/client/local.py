@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from execsrv.client.channel import JsonChannel
 from execsrv.client.client import CLIENT_NAME, ExecServerClient
-from execsrv.client.errors import ClosedError, SpawnError
+from execsrv.client.errors import ClosedError, JsonError, ProtocolError, SpawnError
 from execsrv.client.stdio_stream import StdioStream
 
 #: How long a server may take to exit once its stdin is closed, in seconds. One of this project takes at most 5.
@@ -30,7 +30,8 @@ def spawn_local_exec_server(
     can't ask for a password on the terminal either.
 
     Closing the client ends the server: its stdin is closed, and if that does not help in time it is killed. Raises
-    SpawnError when it can't be started or ends at once, and InitializeTimeout.
+    SpawnError when it can't be started or ends at once, JsonError or ProtocolError when it is no such server, and
+    InitializeTimeout.
     """
     command = command or [sys.executable, "-m", "execsrv"]
     stream = ServerProcessStream(command)
@@ -38,6 +39,8 @@ def spawn_local_exec_server(
         return ExecServerClient(
             functools.partial(JsonChannel, stream), client_name=client_name, initialize_timeout=initialize_timeout
         )
+    except (JsonError, ProtocolError):
+        raise
     except ClosedError as error:
         raise SpawnError(command, f"it ended with status {stream.returncode} before it answered") from error
 

@@ -1,6 +1,6 @@
 """Messages as lines of bytes over two descriptors, such as the stdin and stdout of a server.
 
-A read or write never waits in the system call itself but in poll(2), together with a pipe that ``abort`` closes: so
+A read or write never waits in the system call itself but in poll(2), together with a pipe that ``abort`` writes to: so
 nobody is stuck when the connection ends, and under gevent's monkey patches only one greenlet waits.
 """
 
@@ -60,19 +60,20 @@ class StdioStream:
     """
 
     def __init__(self, read: Descriptor, write: Descriptor, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
-        self._read = read
-        self._write: Descriptor | None = write
-        self._stop_seen, stop = os.pipe()
-        self._stop: int | None = stop
-        self._stopping = threading.Lock()
+        self._read = _file(read, "rb")
+        self._write = _file(write, "wb")
+        self._finished = False
+        stop_seen, stop = os.pipe()
+        self._stop_seen = _file(stop_seen, "rb")
+        self._stop = _file(stop, "wb")
+        self._stop_lock = threading.Lock()
         self._max_message_bytes = max_message_bytes
 
     def messages(self, poke: Callable[[], None]) -> Iterator[bytes]:
         """Yield the lines without their ends; blank ones are left out. See MessageStream."""
-        fd = _fileno(self._read)
         start: list[bytes] = []
         size = 0
-        while data := self._read_some(fd):
+        while data := self._read_some():
             *ends, rest = data.split(b"\n")
             for end in ends:
                 line = b"".join([*start, end]).rstrip(b"\r")
@@ -86,62 +87,58 @@ class StdioStream:
 
     def send(self, message: bytes) -> None:
         """Write ``message`` as one line."""
-        if not message:
-            return
-        if self._write is None:
+        if self._finished:
             raise BrokenPipeError("the stream was closed for writing")
-        fd = _fileno(self._write)
-        rest = memoryview(message + b"\n")
+        rest = memoryview(message + b"\n" if message else b"")
         while rest:
-            if not self._wait(fd, "POLLOUT"):
+            if not self._wait(self._write, "POLLOUT"):
                 raise BrokenPipeError("the stream was aborted")
             with contextlib.suppress(BlockingIOError):
-                rest = rest[os.write(fd, rest[:_WRITE_BYTES]) :]
+                rest = rest[os.write(self._write.fileno(), rest[:_WRITE_BYTES]) :]
 
     def finish(self) -> None:
         """Close the writing end, which a server takes for the end of the connection."""
-        write, self._write = self._write, None
-        if write is None:
-            return
-        _shut_down_socket(_fileno(write))
-        if write is not self._read:
-            _close(write)
+        if not self._finished:
+            self._finished = True
+            _shut_down_socket(self._write.fileno())
+            if self._write is not self._read:
+                self._write.close()
 
     def abort(self) -> None:
         """Wake everyone. See MessageStream."""
-        with self._stopping:
-            stop, self._stop = self._stop, None
-        if stop is not None:
-            os.close(stop)
+        with self._stop_lock:
+            if not self._stop.closed:
+                self._stop.write(b"!")
 
     def close(self) -> None:
         """Close all descriptors."""
-        self.abort()
         with contextlib.suppress(OSError):
             self.finish()
-        _close(self._read)
-        os.close(self._stop_seen)
+        with self._stop_lock:
+            self._stop.close()
+        self._stop_seen.close()
+        self._read.close()
 
-    def _read_some(self, fd: int) -> bytes:
+    def _read_some(self) -> bytes:
         """The next bytes; b"" at the end."""
-        while self._wait(fd, "POLLIN"):
+        while self._wait(self._read, "POLLIN"):
             with contextlib.suppress(BlockingIOError):
-                return os.read(fd, _READ_BYTES)
+                return os.read(self._read.fileno(), _READ_BYTES)
         return b""
 
-    def _wait(self, fd: int, what: str) -> bool:
-        """Wait until ``fd`` is ready; False when the stream was aborted. Where there is no poll, the call waits."""
+    def _wait(self, file: IO[bytes], what: str) -> bool:
+        """Wait until ``file`` is ready; False when the stream was aborted. Where there is no poll, the call waits."""
         if not hasattr(select, "poll"):
-            return self._stop is not None
+            return True
         poll = select.poll()
-        poll.register(fd, getattr(select, what))
-        poll.register(self._stop_seen, select.POLLIN)
-        ready = dict(poll.poll())
-        return self._stop_seen not in ready
+        poll.register(file.fileno(), getattr(select, what))
+        poll.register(self._stop_seen.fileno(), select.POLLIN)
+        return self._stop_seen.fileno() not in dict(poll.poll())
 
 
-def _fileno(file: Descriptor) -> int:
-    return file if isinstance(file, int) else file.fileno()
+def _file(descriptor: Descriptor, mode: str) -> IO[bytes]:
+    """An owner for a descriptor, who closes it at once: gevent's ``os.close`` would wait for its loop to turn."""
+    return open(descriptor, mode, buffering=0) if isinstance(descriptor, int) else descriptor
 
 
 def _shut_down_socket(fd: int) -> None:
@@ -149,10 +146,3 @@ def _shut_down_socket(fd: int) -> None:
     if stat.S_ISSOCK(os.fstat(fd).st_mode):
         with socket.socket(fileno=os.dup(fd)) as duplicate:
             duplicate.shutdown(socket.SHUT_WR)
-
-
-def _close(file: Descriptor) -> None:
-    if isinstance(file, int):
-        os.close(file)
-    else:
-        file.close()

@@ -110,7 +110,11 @@ def test_answer_that_does_not_come_in_time(channel: JsonChannel, fake: FakeServe
 def test_result_is_told_before_later_events(channel: JsonChannel, fake: FakeServer, recorder: Recorder) -> None:
     """``on_result`` runs before the event that came right behind the answer."""
     events_before: list[int] = []
-    call = Background(lambda: channel.request("one", {}, on_result=lambda _: events_before.append(len(recorder.events))))
+
+    def count(_: object) -> None:
+        events_before.append(len(recorder.events))
+
+    call = Background(lambda: channel.request("one", {}, on_result=count))
     request = fake.wait_for("one")
     fake.answer(request, {})
     fake.notify("process/started", processId="p", pid=1)

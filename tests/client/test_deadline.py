@@ -16,7 +16,9 @@ def test_no_timeout_never_passes() -> None:
 
 def test_remaining_time_shrinks_to_zero() -> None:
     """What is over is 0, never negative."""
-    assert 0 < Deadline(100).remaining() <= 100
+    remaining = Deadline(100).remaining()
+    assert remaining is not None
+    assert 0 < remaining <= 100
     assert Deadline(-5).remaining() == 0
     assert Deadline(0).passed()
 

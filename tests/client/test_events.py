@@ -22,7 +22,7 @@ from execsrv.client.receiver import EventReceiver
 from execsrv.client.router import Router
 from execsrv.protocol import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 
-LIFE = [
+LIFE: list[Event] = [
     ProcessStarted("p", 1),
     ProcessOutput("p", 1, "stdout", b"one"),
     ProcessOutput("p", 2, "stderr", b"two"),

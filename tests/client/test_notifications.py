@@ -51,7 +51,9 @@ def test_unknown_notification_is_no_event() -> None:
     assert parse_notification("process/dreamed", {}) is None
 
 
-@pytest.mark.parametrize("params", [None, [], {"processId": "p"}, {"processId": "p", "seq": 1, "stream": "pty", "chunk": "%"}])
+@pytest.mark.parametrize(
+    "params", [None, [], {"processId": "p"}, {"processId": "p", "seq": 1, "stream": "pty", "chunk": "%"}]
+)
 def test_bad_params_are_a_fault_of_the_server(params: Any) -> None:
     """Output that cannot be read is not passed over."""
     with pytest.raises(ProtocolError, match="bad params of process/output"):
