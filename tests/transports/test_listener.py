@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from transport_peers import HANDSHAKE, PATIENCE, HubThread, RawClient, Server
+from websockets.frames import Opcode
 
 from execsrv.config import ExecServerConfig
 from execsrv.transports import Transport
@@ -21,12 +22,22 @@ Start = Callable[..., Server]
 Connect = Callable[..., RawClient]
 
 
+class QueueHandler(logging.Handler):
+    """Hands records on as they are."""
+
+    def __init__(self, records: queue.Queue[logging.LogRecord]) -> None:
+        super().__init__()
+        self._records = records
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.put(record)
+
+
 @pytest.fixture
 def records() -> Iterator[queue.Queue[logging.LogRecord]]:
     """What the listener logs, debug messages too."""
     found: queue.Queue[logging.LogRecord] = queue.Queue()
-    handler = logging.Handler()
-    handler.emit = found.put  # type: ignore[method-assign]
+    handler = QueueHandler(found)
     logger = logging.getLogger("execsrv.transports.listener")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
@@ -215,8 +226,8 @@ def test_a_bug_ends_one_connection(
         record = records.get(timeout=PATIENCE)
     assert record.exc_info and record.exc_info[0] is ZeroDivisionError
     record.exc_info = None  # its frames hold the connection's socket
-    other.send(b"", opcode=9)
-    assert other.frame() == (True, 10, b"")
+    other.send(b"", Opcode.PING)
+    assert other.frame() == (True, Opcode.PONG, b"")
 
 
 def test_stop_leaves_connections_alone(start_server: Start, connect: Connect, hub: HubThread) -> None:

@@ -151,7 +151,7 @@ def test_a_stuck_send_blocks_neither_reading_nor_pongs(start_server: Start, conn
         client.send(payload, Opcode.PING)
     client.send(b"heard")
     assert server.message() == b"heard"
-    frames = []
+    frames: list[tuple[bool, int, bytes]] = []
     while not frames or frames[-1][:2] != (True, Opcode.CONT):
         frame = client.frame()
         assert frame

@@ -96,6 +96,7 @@ class Server:
     def end(self) -> None:
         """Stop; wait until all connections are over, as they are when their clients are closed."""
         self.hub.call(self.listener.stop)
+        assert self.listener.pool is not None
         self.hub.call(self.listener.pool.join, PATIENCE)
 
     def transport(self) -> Transport:
