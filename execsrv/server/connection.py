@@ -12,7 +12,7 @@ import gevent
 from execsrv import jsonrpc
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError, InvalidRequest, RpcError
-from execsrv.protocol import Event, ExitReason
+from execsrv.protocol import CommandOutputDelta, Event, ExitReason, ProcessOutput
 from execsrv.server.condition import Condition
 from execsrv.server.dispatch import Call, Lane, bind_notification, bind_request
 from execsrv.server.handler import Handler
@@ -62,6 +62,7 @@ class Connection:
         if self._sender:
             self._sender.join(FLUSH_S)
         self._outbox.close(discard=True)
+        self._handler.end(reason, KILL_S)  # those that waited for room in the outbox
         self._transport.close()
 
     # ---- in --------------------------------------------------------------------------------------------------------
@@ -70,13 +71,12 @@ class Connection:
         while True:
             try:
                 message = self._transport.receive()
+                if message is None:
+                    return
+                self._take(message)
             except MessageTooLarge:
                 limit = self._config.max_message_bytes
                 self._refuse(jsonrpc.NO_ID, InvalidRequest(f"the message exceeds {limit} bytes", kind="tooLarge"))
-                continue
-            if message is None:
-                return
-            self._take(message)
             gevent.sleep(0)  # what it started goes first, so that the bounds count it
             self._wait_for_room()
 
@@ -98,14 +98,14 @@ class Connection:
                 raise InvalidRequest(f"unexpected client {kind} for request id {message.id}")
             else:
                 self._take_request(message, len(data))
-        except RpcError as fault:
-            self._refuse(jsonrpc.NO_ID, fault)
+        except Exception as error:
+            self._refuse(jsonrpc.NO_ID, _fault_of(error))
 
     def _take_request(self, request: jsonrpc.Request, size: int) -> None:
         try:
             call = bind_request(self._handler, request.method, request.params)
-        except RpcError as fault:
-            self._refuse(request.id, fault)
+        except Exception as error:
+            self._refuse(request.id, _fault_of(error))
         else:
             self._open_requests += 1
             self._open_bytes += size
@@ -126,6 +126,8 @@ class Connection:
 
     def _run_on_thread(self, id: jsonrpc.Id, call: Call, size: int) -> None:
         self._outbox.wait_for_answer_room()
+        if self._outbox.is_closed:
+            return
         self._answer(*call_on(self._workers.files, self._outcome, id, call.run), size)
 
     def _outcome(self, id: jsonrpc.Id, run: Callable[[], Any]) -> tuple[bytes, bool]:
@@ -136,11 +138,9 @@ class Connection:
             if len(answer) > self._config.max_message_bytes:
                 raise InvalidRequest(f"the answer exceeds {self._config.max_message_bytes} bytes", kind="tooLarge")
             return answer, getattr(result, "tells_end", False)
-        except RpcError as fault:
+        except Exception as error:
+            fault = _fault_of(error)
             return jsonrpc.error(id, fault), fault.tells_end
-        except Exception:  # a bug of ours must neither end the connection nor show itself to the peer
-            log.exception("internal error while answering a request")
-            return jsonrpc.error(id, InternalError("internal error")), False
 
     # ---- out -------------------------------------------------------------------------------------------------------
 
@@ -157,7 +157,9 @@ class Connection:
         try:
             while messages := self._outbox.take():
                 self._transport.send(messages)
-        except TransportClosed:
+        except TransportClosed as error:
+            log.debug("cannot send: %s", error)
+        finally:
             self._outbox.close(discard=True)
             self._transport.close()
             self._answered.notify_all()  # the reading greenlet may wait for room that no longer comes
@@ -173,4 +175,16 @@ class _OutboxSink:
         return self._outbox.turn()
 
     def put(self, event: Event) -> None:
-        self._outbox.put_output(jsonrpc.notification(event.method, to_wire(event)))
+        message = jsonrpc.notification(event.method, to_wire(event))
+        if isinstance(event, ProcessOutput | CommandOutputDelta):
+            self._outbox.put_output(message)
+        else:  # there are so many of these as there are requests, so the same bound holds
+            self._outbox.put_answer(message, ordered=True)
+
+
+def _fault_of(error: Exception) -> RpcError:
+    """The border: a bug of ours must neither end the connection nor show itself to the peer."""
+    if isinstance(error, RpcError):
+        return error
+    log.error("internal error", exc_info=error)
+    return InternalError("internal error")

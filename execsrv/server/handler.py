@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import os
 import pwd
 import sys
@@ -84,12 +85,8 @@ class Handler:
 
 def environment_info() -> EnvironmentInfo:
     """What a command finds on this machine."""
-    try:
-        user = pwd.getpwuid(os.getuid())
-        shell, home = user.pw_shell, user.pw_dir
-    except KeyError:  # a container's user without an entry
-        shell, home = "/bin/sh", "/"
-    shell = os.environ.get("SHELL") or shell or "/bin/sh"
+    shell, home = _user()
+    shell = os.environ.get("SHELL") or shell
     return EnvironmentInfo(
         shell=Shell(os.path.basename(shell), shell),
         executor_version=__version__,
@@ -98,6 +95,16 @@ def environment_info() -> EnvironmentInfo:
         platform_os=sys.platform,
         temp_dir=os.environ.get("TMPDIR") or "/tmp",
     )
+
+
+@functools.cache
+def _user() -> tuple[str, str]:
+    """Shell and home directory of our user; asked once, since the system may ask a network."""
+    try:
+        user = pwd.getpwuid(os.getuid())
+    except KeyError:  # a container's user without an entry
+        return "/bin/sh", "/"
+    return user.pw_shell or "/bin/sh", user.pw_dir
 
 
 def _working_directory() -> str:

@@ -11,7 +11,10 @@ from execsrv.protocol import EnvPolicy
 #: What each value of ``inherit`` takes.
 INHERITED_NAMES = {
     "all": ("*",),
-    "core": ("HOME", "LOGNAME", "PATH", "SHELL", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP", "LANG", "LC_*"),
+    "core": (
+        *("HOME", "LOGNAME", "PATH", "SHELL", "USER", "USERNAME"),
+        *("TMPDIR", "TEMP", "TMP", "LANG", "LANGUAGE", "LC_*"),
+    ),
     "none": (),
 }
 #: Left out unless the policy ignores the default excludes.

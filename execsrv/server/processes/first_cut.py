@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from execsrv.errors import InternalError
 from execsrv.protocol import (
     CommandExecParams,
     CommandExecResult,
@@ -23,6 +24,9 @@ from execsrv.server.processes.command import make_command
 from execsrv.server.processes.faults import decode_chunk, duplicate_process, unknown_process
 from execsrv.server.processes.process import Process, Sink
 from execsrv.server.processes.supervisor import Supervisor
+
+#: How long the exit of an id's former process is waited for; only the kernel can hold up a killed one.
+FORMER_SECONDS = 10.0
 
 
 class FirstCut:
@@ -76,8 +80,9 @@ class FirstCut:
             self._running.pop(process_id, None)
 
     def _wait_for_former(self, process_id: str) -> None:
-        while former := self._terminated.get(process_id):
-            former.changed.wait()
+        former = self._terminated.get(process_id)
+        if former and not former.changed.wait_for(lambda: former.exited, FORMER_SECONDS):
+            raise InternalError(f"the former process {process_id} does not end", kind="spawnFailed")
 
 
 class _FirstCutSink:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import time
@@ -50,6 +51,8 @@ class Sink(Protocol):
 class Process:
     """A process that a client asked for.
 
+    is_ours: its pid, and the group and session of that number, can't be anybody else's, so they may be signalled.
+
     Each event gets its seq, is kept and is handed to the sink in one step without a switch, so that no two streams
     can swap and no answer knows more, or less, than the events.
     """
@@ -67,6 +70,7 @@ class Process:
         self.exit_code: int | None = None
         self.exited_at_ms: int | None = None
         self.closed = False
+        self.is_ours = False
         self._failed = False
         self._dead = False
         self._sink = sink
@@ -97,6 +101,11 @@ class Process:
         return self._child.pid
 
     @property
+    def cost(self) -> int:
+        """Bytes that it counts for when it is closed: its output or, where that is larger, its argv."""
+        return max(self.log.cost, sum(map(len, self.command.argv)))
+
+    @property
     def exited(self) -> bool:
         """Was its exit reported?"""
         return self.exit_code is not None
@@ -110,6 +119,8 @@ class Process:
     def attach(self, child: Child) -> None:
         """Own the started ``child``; ``run`` must follow."""
         self._child = child
+        self.is_ours = True
+        self.command = dataclasses.replace(self.command, env={})  # it can be large, and has served its purpose
         self.changed.notify_all()
         self._pidfd = Descriptor(child.pidfd)
         self._outputs = {name: Descriptor(fd) for name, fd in child.outputs.items()}
@@ -135,7 +146,7 @@ class Process:
     def terminate(self) -> bool:
         """Kill the whole session, unless it is closed; was it running? Waits while it is starting."""
         self.wait_until_started()
-        if not self.closed:
+        if self.is_ours:
             self.expect_end("terminated")
             kill_sessions([self.pid])
         return not self.exited
@@ -201,7 +212,8 @@ class Process:
         self._pidfd.wait_readable()
         try:
             status = os.waitid(os.P_PIDFD, self._pidfd.fd, os.WEXITED | os.WNOWAIT)
-        except ChildProcessError:  # somebody else in this program reaped it
+        except ChildProcessError:  # somebody else in this program reaped it: its number may be a stranger's
+            self.is_ours = False
             status = None
         if status is None:
             return UNKNOWN_EXIT_CODE, None
@@ -246,6 +258,7 @@ class Process:
     def _release(self) -> None:
         """Reap the child and close what is ours."""
         assert self._pidfd
+        self.is_ours = False
         try:
             os.waitid(os.P_PIDFD, self._pidfd.fd, os.WEXITED | os.WNOHANG)
         except ChildProcessError:

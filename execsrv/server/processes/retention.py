@@ -33,12 +33,15 @@ class ClosedProcesses:
         self._retained: OrderedDict[str, tuple[Process, float]] = OrderedDict()
         self._bytes = 0
         self._forgotten: OrderedDict[str, _End] = OrderedDict()
+        self._cleared = False
         self._expiring: gevent.Greenlet[[], None] | None = None
 
     def add(self, process: Process) -> None:
         """Keep a process that has just closed; forget the oldest ones that no longer fit beside it."""
+        if self._cleared:
+            return
         self._retained[process.process_id] = process, time.monotonic() + self._retention_s
-        self._bytes += process.log.cost
+        self._bytes += process.cost
         while self._bytes > MAX_RETAINED_BYTES or len(self._retained) > MAX_RETAINED_PROCESSES:
             self._forget_oldest()
         if self._retained and not self._expiring:
@@ -59,7 +62,8 @@ class ClosedProcesses:
         self._forgotten.pop(process_id, None)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything, also what is added from now on."""
+        self._cleared = True
         self._retained.clear()
         if self._expiring:
             self._expiring.kill(block=False)
@@ -74,7 +78,7 @@ class ClosedProcesses:
 
     def _forget_oldest(self) -> None:
         process_id, (process, _) = self._retained.popitem(last=False)
-        self._bytes -= process.log.cost
+        self._bytes -= process.cost
         assert process.exit_code is not None and process.exited_at_ms is not None
         self._forgotten[process_id] = _End(process.exit_code, process.exited_at_ms)
         if len(self._forgotten) > MAX_FORGOTTEN:

@@ -17,14 +17,14 @@ def kill_sessions(leaders: Collection[int]) -> None:
 
     The leaders must not have been reaped: until then no stranger has their number as pid, group or session.
     """
-    signal_groups(leaders, signal.SIGKILL)
-    killed = set(leaders)
+    sessions = killed = set(leaders)
+    signal_groups(sessions, signal.SIGKILL)
     for _ in range(MAX_ROUNDS):
-        found = {group for group, session in _living_groups() if session in leaders} - killed
+        found = {group for group, session in _living_groups() if session in sessions} - killed
         if not found:
             return
         signal_groups(found, signal.SIGKILL)
-        killed |= found
+        killed = killed | found
 
 
 def signal_groups(groups: Collection[int], number: int) -> None:
@@ -38,13 +38,22 @@ def signal_groups(groups: Collection[int], number: int) -> None:
 
 def _living_groups() -> Iterator[tuple[int, int]]:
     """Group and session of every process that has not ended (proc_pid_stat(5))."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    # The name in parentheses may hold anything; the last one ends it.
-                    state, _, group, session = file.read().rpartition(b")")[2].split()[:4]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if state not in _DEAD_STATES:
-                yield int(group), int(session)
+    for stat in _stats():
+        # The program's name in parentheses may hold anything; the last parenthesis ends it.
+        state, _, group, session = stat.rpartition(b")")[2].split()[:4]
+        if state not in _DEAD_STATES:
+            yield int(group), int(session)
+
+
+def _stats() -> Iterator[bytes]:
+    """The stat files of all processes that we may see: none where there is no /proc."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return
+    for name in filter(str.isdigit, names):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                yield file.read()
+        except OSError:  # it has ended, or is none of our business
+            continue

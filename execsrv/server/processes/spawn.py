@@ -134,11 +134,14 @@ def _open_pidfd(pid: int) -> int:
 
 
 def _restore_descriptor_limit(pid: int) -> None:
-    """Give the child back the limit that the server raised for itself."""
+    """Give the child back the limit that the server raised for itself.
+
+    That is a moment after it has begun to run, since posix_spawn(3) can't set limits.
+    """
     if resource.getrlimit(resource.RLIMIT_NOFILE) != ORIGINAL_NOFILE:
         try:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, ORIGINAL_NOFILE)
-        except (ProcessLookupError, PermissionError):
+        except OSError:
             pass  # it is over already, or runs as another user
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import gevent
 
 from execsrv.config import ExecServerConfig
+from execsrv.errors import InternalError
 from execsrv.protocol import ExitReason
 from execsrv.server.condition import Condition
 from execsrv.server.processes.command import Command
@@ -32,7 +33,12 @@ class Supervisor:
         self._end_reason: ExitReason | None = None
 
     def new_process(self, process_id: str, command: Command, sink: Sink, window_bytes: int | None = None) -> Process:
-        """A process that ``start`` will start. Raises InvalidRequest when the connection has too many."""
+        """A process that ``start`` will start.
+
+        Raises InvalidRequest when the connection has too many, and InternalError when it is ending.
+        """
+        if self._end_reason:
+            raise InternalError("the connection is ending", kind="spawnFailed")
         limit = self._config.max_processes_per_connection
         if len(self._processes) >= limit:
             raise limit_exceeded("processes of a connection", limit)
@@ -65,20 +71,20 @@ class Supervisor:
         if reason == "shutdown" and self._config.shutdown_grace_ms:
             self._ask_to_end(self._config.shutdown_grace_ms / 1000)
         self._end_reason = self._end_reason or reason
-        self._kill(self._started(), reason)
+        self._kill(self._running(), reason)
         if not self._wait_until_empty(GIVE_UP_S):
             for process in self._processes:
                 process.give_up()
             self._wait_until_empty(timeout - GIVE_UP_S)
 
     def _ask_to_end(self, grace: float) -> None:
-        for process in self._started():
+        for process in self._running():
             process.expect_end("shutdown")
             signal_groups([process.pid], signal.SIGTERM)
         self._wait_until_empty(grace)
 
-    def _started(self) -> list[Process]:
-        return [process for process in self._processes if process.started]
+    def _running(self) -> list[Process]:
+        return [process for process in self._processes if process.is_ours]
 
     def _wait_until_empty(self, timeout: float) -> bool:
         return self._gone.wait_for(lambda: not self._processes, timeout)

@@ -6,6 +6,9 @@ from collections import deque
 
 from execsrv.server.condition import Condition
 
+#: What an output counts for at least. A window is at most as large as what is retained, which so many chunks fit into.
+LEAST_BYTES = 64
+
 
 class Window:
     """Counts the output bytes that were sent and not yet acknowledged.
@@ -29,10 +32,11 @@ class Window:
             self._opened.wait()
 
     def sent(self, seq: int, length: int) -> None:
-        """Count an output of ``length`` bytes."""
+        """Count an output of ``length`` bytes, a tiny one as LEAST_BYTES."""
         if self._size is not None:
-            self._unacknowledged.append((seq, length))
-            self._bytes += length
+            counted = max(length, LEAST_BYTES)
+            self._unacknowledged.append((seq, counted))
+            self._bytes += counted
 
     def acknowledge(self, seq: int) -> None:
         """The client has taken everything up to ``seq``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gevent
 import pytest
 
-from execsrv.server.processes.window import Window
+from execsrv.server.processes.window import LEAST_BYTES, Window
 
 
 def waits(window: Window) -> gevent.Greenlet:
@@ -25,33 +25,42 @@ def test_no_window_is_never_shut() -> None:
 
 def test_room_shrinks_with_what_was_sent() -> None:
     """Never more than is wanted."""
-    window = Window(100)
-    assert (window.room(30), window.room(300)) == (30, 100)
-    window.sent(1, 60)
-    assert window.room(300) == 40
-    window.sent(2, 40)
-    assert window.room(300) == 0
+    window = Window(1000)
+    assert (window.room(300), window.room(3000)) == (300, 1000)
+    window.sent(1, 600)
+    assert window.room(3000) == 400
+    window.sent(2, 400)
+    assert window.room(3000) == 0
 
 
-@pytest.mark.parametrize("seq, room", [(0, 0), (1, 60), (2, 60), (3, 100), (99, 100)])
+def test_tiny_outputs_count_for_more() -> None:
+    """So that what is not acknowledged always fits into what is retained."""
+    window = Window(3 * LEAST_BYTES)
+    for seq in (1, 2, 3):
+        assert window.room(1) == 1
+        window.sent(seq, 1)
+    assert window.room(1) == 0
+
+
+@pytest.mark.parametrize("seq, room", [(0, 0), (1, 600), (2, 600), (3, 1000), (99, 1000)])
 def test_an_ack_counts_for_everything_up_to_its_seq(seq: int, room: int) -> None:
     """Also for a seq that was no output."""
-    window = Window(100)
-    window.sent(1, 60)
-    window.sent(3, 40)
+    window = Window(1000)
+    window.sent(1, 600)
+    window.sent(3, 400)
     window.acknowledge(seq)
-    assert window.room(300) == room
+    assert window.room(3000) == room
 
 
 def test_an_old_ack_changes_nothing() -> None:
     """Acks are cumulative."""
-    window = Window(100)
-    window.sent(1, 50)
+    window = Window(1000)
+    window.sent(1, 500)
     window.acknowledge(1)
-    window.sent(2, 50)
+    window.sent(2, 500)
     window.acknowledge(1)
     window.acknowledge(0)
-    assert window.room(300) == 50
+    assert window.room(3000) == 500
 
 
 def test_an_ack_wakes_all_streams() -> None:
