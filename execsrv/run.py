@@ -29,7 +29,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 #: How long the last output of a killed command is waited for, in seconds.
 LAST_OUTPUT_SECONDS = 2.0
 
-#: End of file, as a terminal in its usual mode takes it (termios(3), VEOF).
+#: End of file, as a terminal in its usual mode takes it: at the start of a line; within one it ends that (termios(3)).
 _END_OF_FILE = b"\x04"
 
 #: How the command ended for us: by itself (None), by a signal to us, or by an error while passing its output on.
@@ -49,21 +49,20 @@ class Command:
 
 def run_command(command: Command, url: str | None = None) -> int:
     """Run ``command`` on the server at ``url``, or on one of its own; return the exit code for the program."""
+    _open_standard_descriptors()
     try:
         with ExecServerClient.connect_websocket(url) if url else spawn_local_exec_server() as client:
             process = _start(client, command)
-            with process, _terminal_in_raw_mode(command.tty):
+            with process:
                 return _follow(process, command)
     except ServerError as error:
         print(f"execsrv: {error}", file=sys.stderr)
-        codes = {"spawnNotFound": NOT_FOUND, "spawnPermissionDenied": NOT_EXECUTABLE}
-        of_program = isinstance(error.data, dict) and error.data.get("subject") == "program"
-        return codes.get(error.kind, OWN_FAILURE) if of_program else OWN_FAILURE
-    except ExecServerError as error:
+        if isinstance(error.data, dict) and error.data.get("subject") == "program":
+            return NOT_FOUND if error.kind == "spawnNotFound" else NOT_EXECUTABLE
+        return OWN_FAILURE
+    except (ExecServerError, OSError) as error:
         print(f"execsrv: {error}", file=sys.stderr)
         return OWN_FAILURE
-    except KeyboardInterrupt:  # before the command runs
-        return 128 + signal.SIGINT
 
 
 def _start(client: ExecServerClient, command: Command) -> Process:
@@ -80,24 +79,22 @@ def _start(client: ExecServerClient, command: Command) -> Process:
 def _follow(process: Process, command: Command) -> int:
     """Pass output on, and keys on a terminal, until the command ends or somebody wants it to."""
     outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    with _stop_signals_put_into(outcomes):
+    with _stop_signals_put_into(outcomes), _terminal_in_raw_mode(command.tty):
         output = threading.Thread(target=_pass_output_on, args=(process, outcomes), daemon=True)
         output.start()
         if command.tty:
             threading.Thread(target=_pass_input_on, args=(process,), daemon=True).start()
-        try:
-            outcome = outcomes.get(timeout=command.timeout)
-        except queue.Empty:
-            process.kill()
-            output.join(LAST_OUTPUT_SECONDS)
-            return TIMED_OUT
-        return _exit_code(process, outcome)
+        with contextlib.suppress(queue.Empty):
+            return _exit_code(process, outcomes.get(timeout=command.timeout))
+    process.kill()
+    output.join(LAST_OUTPUT_SECONDS)
+    return TIMED_OUT
 
 
 def _exit_code(process: Process, outcome: Outcome) -> int:
     if isinstance(outcome, signal.Signals):
         return 128 + outcome
-    if isinstance(outcome, OSError):  # nobody reads our output: die as a command in a pipeline does
+    if isinstance(outcome, BrokenPipeError):  # nobody reads our output: end as a command in a pipeline does
         return 128 + signal.SIGPIPE
     if outcome:
         raise outcome
@@ -116,10 +113,12 @@ def _pass_output_on(process: Process, outcomes: queue.SimpleQueue[Outcome]) -> N
 
 def _pass_input_on(process: Process) -> None:
     """Until our stdin or the process ends."""
+    last = b"\n"
     with contextlib.suppress(ExecServerError, OSError):
         while keys := os.read(0, 64 * 1024):
             process.write(keys)
-        process.write(_END_OF_FILE)
+            last = keys
+        process.write(_END_OF_FILE if last.endswith(b"\n") else 2 * _END_OF_FILE)
 
 
 def _write(fd: int, data: bytes) -> None:
@@ -130,6 +129,13 @@ def _write(fd: int, data: bytes) -> None:
             rest = rest[os.write(fd, rest) :]
         except BlockingIOError:
             select.select([], [fd], [])
+
+
+def _open_standard_descriptors() -> None:
+    """Fill those that our parent has closed, or a pipe of ours would become our stdout. Writes go on to fail."""
+    while (fd := os.open(os.devnull, os.O_RDONLY)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
 
 
 def _window_size() -> Size | None:
@@ -150,18 +156,23 @@ def _terminal_in_raw_mode(wanted: bool) -> Iterator[None]:
         return
     modes = termios.tcgetattr(0)
     try:
-        terminal_modes.setraw(0)
+        terminal_modes.setraw(0, termios.TCSADRAIN)  # keys that were typed ahead stay
         yield
     finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, modes)
+        with contextlib.suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(0, termios.TCSADRAIN, modes)
 
 
 @contextlib.contextmanager
 def _stop_signals_put_into(outcomes: queue.SimpleQueue[Outcome]) -> Iterator[None]:
-    """A signal that asks us to end becomes an outcome, so that everything is put in order before."""
+    """A signal that asks us to end becomes an outcome, so that everything is put in order before.
+
+    One that our parent wants ignored, as nohup(1) does, stays so.
+    """
     before = {
         number: signal.signal(number, lambda number, frame: outcomes.put(signal.Signals(number)))
         for number in STOP_SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
         yield
