@@ -13,6 +13,7 @@ import time
 from typing import Any, Protocol
 
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 from websockets.sync.client import connect
 
 #: Longest wait for anything, in seconds. Generous, since the machine may be busy.
@@ -179,7 +180,10 @@ class WebSocketLink:
             return closed.rcvd.code if closed.rcvd else None
 
     def close(self) -> None:
-        """Close the connection."""
+        """Say goodbye, take what still comes (the library's own close waits for its buffer), and close."""
+        with contextlib.suppress(OSError):
+            self.connection.socket.sendall(Frame(Opcode.CLOSE, (1000).to_bytes(2, "big")).serialize(mask=True))
+        self.close_code()
         self._stack.close()
 
 

@@ -43,7 +43,7 @@ class Life:
 
 
 class Peer:
-    """One connection. What comes is kept in ``transcript``, in order; what was asked for is waited for, not slept for."""
+    """One connection. What comes is kept in ``transcript``, in order; who asks for something waits for it."""
 
     def __init__(self, link: Link, program: Program) -> None:
         self.link = link

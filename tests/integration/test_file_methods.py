@@ -264,7 +264,7 @@ def test_remove_takes_a_link_and_never_follows_it(peer: Peer, tmp_path: Path, sl
 
 
 def test_remove_refuses_the_root(peer: Peer) -> None:
-    """Under any of its names that do not depend on what it holds. (Without ``recursive``, so that a bug does no harm.)"""
+    """Under any of its names. (Not ``recursive``, so that a bug does no harm.)"""
     for path in ("/", "//", "/./", "file:///", "/.."):
         assert "error" in peer.answer(peer.request("fs/remove", path=path, recursive=False)), path
 
@@ -296,7 +296,8 @@ def test_copy_merges_into_an_existing_directory(peer: Peer, tmp_path: Path) -> N
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     peer.call("fs/copy", sourcePath=str(tmp_path / "a"), destinationPath=str(tmp_path / "b"), recursive=True)
-    found = {str(path.relative_to(tmp_path / "b")): path.read_text() for path in (tmp_path / "b").rglob("*") if path.is_file()}
+    files = [path for path in (tmp_path / "b").rglob("*") if path.is_file()]
+    found = {str(path.relative_to(tmp_path / "b")): path.read_text() for path in files}
     assert found == {"x": "new", "sub/y": "y", "sub/z": "z"}
 
 

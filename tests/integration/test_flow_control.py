@@ -86,9 +86,12 @@ def test_a_window_is_at_most_the_retention(open_websocket: OpenPeer, listen: Cal
 
 
 def test_at_the_exit_everything_goes_out_whatever_the_window(peer: Peer) -> None:
-    """What the process had itself written; neither exited nor closed waits for an ack."""
-    life = peer.run("sh", "-c", "head -c 50000 /dev/zero; echo err >&2; exit 3", windowBytes=1)
-    assert life.stdout == bytes(50_000) and life.stderr == b"err\n" and life.exited["exitCode"] == 3
+    """What the process had itself written comes before ``exited``, which waits for no ack."""
+    process_id = peer.start("sh", "-c", "head -c 50000 /dev/zero; echo err >&2; exit 3", windowBytes=1)
+    assert peer.event("process/exited", process_id)["exitCode"] == 3
+    assert peer.output(process_id) == bytes(50_000) and peer.output(process_id, "stderr") == b"err\n"
+    ack_all(peer, process_id)
+    peer.finish(process_id)
 
 
 def test_a_killed_process_is_closed_without_an_ack(peer: Peer) -> None:
@@ -140,8 +143,8 @@ def test_answers_that_are_not_read_hold_up_their_own_client_only(
     assert peak_bytes(peer.program.pid) < MAX_SERVER_BYTES
 
 
-def test_a_long_answer_goes_as_fragments_with_control_frames_in_between(open_websocket: OpenPeer, tmp_path: Path) -> None:
-    """At most 1 MiB each: a pong is not held up by the message."""
+def test_a_long_answer_goes_as_fragments(open_websocket: OpenPeer, tmp_path: Path) -> None:
+    """Of at most 1 MiB, with control frames in between: a pong is not held up by the message."""
     peer = open_websocket().handshake()
     (tmp_path / "file").write_bytes(bytes(40 * MIB))
     connection = peer.link.connection  # type: ignore[attr-defined]
@@ -161,7 +164,9 @@ def test_a_long_answer_goes_as_fragments_with_control_frames_in_between(open_web
 # ---- open requests -------------------------------------------------------------------------------------------------
 
 
-def test_beyond_4096_open_requests_the_connection_is_not_read(peer: Peer, open_websocket: OpenPeer, tmp_path: Path) -> None:
+def test_beyond_4096_open_requests_the_connection_is_not_read(
+    peer: Peer, open_websocket: OpenPeer, tmp_path: Path
+) -> None:
     """Until there is room: then all are answered, the last one after the first."""
     other = open_websocket().handshake()
     fifo = tmp_path / "fifo"

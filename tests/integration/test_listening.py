@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -62,7 +61,7 @@ def test_without_options_stdio_is_served() -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("url", ["", "http://127.0.0.1:1", "stdio:/", "127.0.0.1:5", "wss://127.0.0.1:0", "WS://127.0.0.1:0"])
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1:1", "stdio:/", "127.0.0.1:5", "wss://127.0.0.1:0"])
 def test_an_unsupported_url_is_refused(url: str) -> None:
     """In these words."""
     done = run("--listen", url)
@@ -72,7 +71,8 @@ def test_an_unsupported_url_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ws://", "ws://127.0.0.1", "ws://localhost:0", "ws://127.0.0.1:65536", "ws://::1:5", "ws://127.0.0.1:x", "ws://1.2.3:5"]
+    "url",
+    ["ws://", "ws://127.0.0.1", "ws://localhost:0", "ws://127.0.0.1:65536", "ws://::1:5", "ws://127.0.0.1:x", "ws://1.2.3:5"],
 )
 def test_an_invalid_websocket_url_is_refused(url: str) -> None:
     """In these words; also host names."""
@@ -89,7 +89,7 @@ def test_a_port_in_use_is_named() -> None:
         done = run("--listen", url)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert str(taken and url.rpartition(":")[2]) in line and "in use" in line
+    assert url.rpartition(":")[2] in line and "in use" in line
 
 
 def test_only_loopback_is_listened_on_unless_told_so(listen: Callable[..., Program]) -> None:
@@ -158,7 +158,7 @@ def test_web_pages_are_turned_away(server: Program, origin: str) -> None:
     assert status(server, Origin=origin) == 403
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example"])
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil"])
 def test_a_foreign_host_is_turned_away(server: Program, host: str) -> None:
     """A page whose name was pointed at this address (DNS rebinding)."""
     assert status(server, Host=host) == 403
@@ -218,7 +218,9 @@ def test_a_signal_ends_a_server_on_stdio(number: signal.Signals, open_stdio: Ope
     assert peer.program.wait() == 0
 
 
-def test_processes_get_time_to_end_when_there_is_a_grace(listen: Callable[..., Program], open_websocket: OpenPeer) -> None:
+def test_processes_get_time_to_end_when_there_is_a_grace(
+    listen: Callable[..., Program], open_websocket: OpenPeer
+) -> None:
     """SIGTERM first; those that ignore it are killed when the time is up."""
     server = listen("--shutdown-grace-ms", "1000")
     peer = open_websocket(server).handshake()
@@ -286,11 +288,13 @@ def test_stdin_is_no_childs(open_stdio: OpenPeer) -> None:
     """A child that reads what it inherits takes nothing of the conversation."""
     peer = open_stdio().handshake()
     life = peer.run("sh", "-c", "cat; ls -l /proc/self/fd")
-    assert json.dumps(life.stdout.decode()) and b"socket" not in life.stdout
+    assert b"socket" not in life.stdout
     assert peer.run("true").exited["exitCode"] == 0
 
 
-def test_descriptors_that_are_closed_at_the_start_do_no_harm(listen: Callable[..., Program], open_websocket: OpenPeer) -> None:
+def test_descriptors_that_are_closed_at_the_start_do_no_harm(
+    listen: Callable[..., Program], open_websocket: OpenPeer
+) -> None:
     """Without stdin and stdout a websocket server works, and its children have all three."""
     command = ["sh", "-c", 'exec "$@" <&- >&-', "sh", sys.executable, "-m", "execsrv"]
     server = listen(command=command)
