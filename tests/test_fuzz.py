@@ -105,7 +105,7 @@ class Subject:
 
     def until(self, id: Any) -> list[dict[str, Any]]:
         """All that comes up to the answer of this id."""
-        came = []
+        came: list[dict[str, Any]] = []
         while not came or not _same(came[-1].get("id"), id):
             came.append(json.loads(self._transport.outgoing.get(timeout=PATIENCE)))
         return came
@@ -121,7 +121,7 @@ class Subject:
 
 def valid_messages() -> list[dict[str, Any]]:
     """The examples of all that a client may send."""
-    messages = []
+    messages: list[dict[str, Any]] = []
     for method in schemas.methods():
         kind = schemas.kind(method)
         for example in schemas.schema(method)["examples"]:
@@ -273,7 +273,8 @@ def test_random_cuts_of_a_stream_give_the_same_lines() -> None:
     stream = b"".join(dice.choice([b"\n", b"\r\n", b"a", b"bc", b" ", b"x" * 30]) for _ in range(2000))
     whole = list(LineSplitter(20).feed(stream))
     for _ in range(50):
-        splitter, lines, at = LineSplitter(20), [], 0
+        splitter, at = LineSplitter(20), 0
+        lines: list[bytes | None] = []
         while at < len(stream):
             end = at + dice.randrange(1, 50)
             lines += splitter.feed(stream[at:end])

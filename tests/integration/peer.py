@@ -203,7 +203,8 @@ class Peer:
         """Wait until a process is closed."""
         closed = self.event("process/closed", process_id)
         exited = self.event("process/exited", process_id)
-        return Life(*(self.output(process_id, name) for name in ("stdout", "stderr", "pty")), exited, closed)
+        stdout, stderr, pty = (self.output(process_id, name) for name in ("stdout", "stderr", "pty"))
+        return Life(stdout, stderr, pty, exited, closed)
 
     def output(self, process_id: str, stream: str = "stdout") -> bytes:
         """What has come of a stream so far."""

@@ -20,7 +20,7 @@ NO_MESSAGE = [
     '[{"id": 1, "method": "process/terminate", "params": {"processId": "p"}}]',
 ]
 
-BAD_IDS = [None, True, False, 1.5, 1.0, [], {}, [1], 10**1000, -(10**1000)]
+BAD_IDS: list[Any] = [None, True, False, 1.5, 1.0, [], {}, [1], 10**1000, -(10**1000)]
 GOOD_IDS = [
     *(0, -7, 2**63 - 1, -(2**63), 2**64 + 1, 10**999, -(10**999)),
     *("", "1", "-1", 'a"\n\\', "\u2028\u00e9\U0001f600", "\ud800"),

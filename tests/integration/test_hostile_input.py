@@ -76,7 +76,8 @@ def deep(depth: int) -> Json:
 def test_deep_params_are_answered_under_their_id(peer: Peer, depth: int) -> None:
     """Where they are unknown they are ignored; where they are wrong they are told so."""
     process_id = peer.start("cat", pipeStdin=True)
-    for params in ({**START, "unknown": deep(depth)}, {**START, "argv": deep(depth)}, {"processId": deep(depth)}):
+    start = {**START, "processId": peer.new_id()}
+    for params in ({**start, "unknown": deep(depth)}, {**start, "argv": deep(depth)}, {"processId": deep(depth)}):
         peer.send({"id": "deep", "method": "process/start", "params": params})
         assert peer.answer("deep")
     check_still_controllable(peer, process_id)

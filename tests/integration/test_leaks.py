@@ -7,6 +7,7 @@ import signal
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from conftest import OpenPeer
@@ -15,7 +16,7 @@ from peer import Peer
 from proc import children, descriptors, eventually, gone, is_alive
 
 #: A connection's processes: pipes, a terminal, jobs of an interactive shell, one that floods, one that has ended.
-BUSY = [
+BUSY: list[tuple[list[str], dict[str, Any]]] = [
     (["cat"], {"pipeStdin": True}),
     (["sh", "-c", "trap '' HUP TERM INT; sleep 1000 & sleep 1000"], {"tty": True}),
     (["bash", "--norc", "-ic", "sleep 1000 & sleep 1000"], {"tty": True}),
@@ -26,7 +27,7 @@ BUSY = [
 
 def start_busy(peer: Peer) -> list[int]:
     """Start all of them; their pids."""
-    started = [peer.request_start(*argv, **params)[1] for argv, params in BUSY]  # type: ignore[arg-type]
+    started = [peer.request_start(*argv, **params)[1] for argv, params in BUSY]
     return [peer.event("process/started", process_id)["pid"] for process_id in started]
 
 

@@ -95,7 +95,7 @@ def test_an_empty_argv_is_refused(peer: Peer) -> None:
 )
 def test_what_no_program_can_be_given_is_refused(peer: Peer, params: dict[str, Any], field: str) -> None:
     """NUL, lone surrogates, odd names of variables: the entry is named."""
-    start = {"processId": "p", "argv": ["true"], "cwd": "/", "env": {}, "tty": False, **params}
+    start = {"processId": peer.new_id(), "argv": ["true"], "cwd": "/", "env": {}, "tty": False, **params}
     error = peer.refused("process/start", **start)
     assert fault_of(error) == (-32602, "invalidParams")
     assert field in error["message"], error
