@@ -24,7 +24,7 @@ NOT_FOUND = -32004
 #: Messages repeat what the peer sent; of a longer one the middle is left out. Characters.
 LONGEST_MESSAGE = 1000
 
-_KINDS_THAT_TELL_AN_END = {"stdinClosed", "processForgotten"}
+_KINDS_THAT_TELL_AN_END = {"stdinClosed", "processExited", "processForgotten"}
 
 
 class RpcError(Exception):

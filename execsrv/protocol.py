@@ -96,6 +96,8 @@ class ProcessStartParams:
     size: Size = field(default_factory=Size)
     env_policy: EnvPolicy | None = None
     window_bytes: int | None = None
+    timeout_ms: int | None = None
+    drain_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +164,15 @@ class ProcessWriteResult:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTerminateParams:
-    """Params of ``process/terminate``."""
+    """Params of ``process/terminate``: ``mode`` is as on the wire."""
 
     process_id: str
+    mode: str | dict[str, dict[str, int]] = "force"
+
+    @property
+    def grace_ms(self) -> int | None:
+        """The time between SIGTERM and SIGKILL; None for SIGKILL at once."""
+        return None if isinstance(self.mode, str) else int(self.mode["graceful"]["timeoutMs"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +186,98 @@ class ProcessHadEnded(ProcessTerminateResult):
     """That of a process which had exited: the notification of that must be sent before this answer."""
 
     tells_end: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessParams:
+    """Params of the methods that take a process and nothing else."""
+
+    process_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSignalParams:
+    """Params of ``process/signal``: ``signal`` is a word such as ``interrupt``, or a name such as ``SIGUSR1``."""
+
+    process_id: str
+    signal: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessResizeParams:
+    """Params of ``process/resize``."""
+
+    process_id: str
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessWaitParams:
+    """Params of ``process/wait``; without ``wait_ms`` it waits for the exit."""
+
+    process_id: str
+    wait_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessWaitResult:
+    """Result of ``process/wait``."""
+
+    exited: bool
+    exit_code: int | None
+    signal: str | None
+    reason: ExitReason | None
+    closed: bool
+
+    @property
+    def tells_end(self) -> bool:
+        """Must the notification of an exit or a close be sent before this answer?"""
+        return self.exited
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSnapshotResult:
+    """Result of ``process/snapshot``: what is retained, by stream."""
+
+    stdout: bytes
+    stderr: bytes
+    terminal: bytes
+    truncated: bool
+    dropped_bytes: int
+    exit_code: int | None
+    running: bool
+
+    @property
+    def tells_end(self) -> bool:
+        """Must the notification of an exit be sent before this answer?"""
+        return not self.running
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessDescription:
+    """One process of ``process/list``."""
+
+    process_id: str
+    pid: int
+    argv: list[str]
+    cwd: str
+    tty: bool
+    started_at_ms: int
+    running: bool
+    exit_code: int | None
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessListResult:
+    """Result of ``process/list``."""
+
+    processes: list[ProcessDescription]
+
+    @property
+    def tells_end(self) -> bool:
+        """Must the notifications of exits and closes be sent before this answer?"""
+        return not all(process.running for process in self.processes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,19 @@ END = "<!-- reference: end -->"
 #: Headings, and the methods under each in the order in which they are met.
 SECTIONS = {
     "Handshake": ["initialize", "initialized"],
-    "Processes": ["process/start", "process/write", "process/read", "process/ack", "process/terminate"],
+    "Processes": [
+        "process/start",
+        "process/write",
+        "process/closeStdin",
+        "process/resize",
+        "process/signal",
+        "process/terminate",
+        "process/wait",
+        "process/read",
+        "process/snapshot",
+        "process/list",
+        "process/ack",
+    ],
     "Notifications of a process": ["process/started", "process/output", "process/exited", "process/closed"],
     "Files": [
         "fs/readFile",

@@ -88,7 +88,7 @@ def _find_members(cls: type) -> list[_Member]:
 
 def _member(field: dataclasses.Field[Any], hint: Any) -> _Member:
     required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    pass_none = required and isinstance(hint, types.UnionType)
+    pass_none = required and _is_union(hint)
     omit_none = field.metadata.get("omit_none", False)
     return _Member(field.name, camel_case(field.name), *_converters(hint), pass_none, omit_none)
 
@@ -98,7 +98,7 @@ _members: Callable[[type], list[_Member]] = functools.cache(_find_members)
 
 def _converters(hint: Any) -> tuple[Converter, Converter]:
     """How a value of the type ``hint``, or ``hint | None``, comes from JSON and goes to JSON."""
-    if isinstance(hint, types.UnionType):
+    if _is_union(hint):
         hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return functools.partial(from_wire, hint), to_wire
@@ -110,6 +110,11 @@ def _converters(hint: Any) -> tuple[Converter, Converter]:
         decode, encode = _converters(typing.get_args(hint)[0])
         return functools.partial(_each, decode), functools.partial(_each, encode)
     return _same, _same
+
+
+def _is_union(hint: Any) -> bool:
+    """Both kinds: ``X | Y``, and the one that it becomes when X is no class."""
+    return typing.get_origin(hint) in (types.UnionType, typing.Union)
 
 
 def _each(convert: Converter, values: list[Any]) -> list[Any]:

@@ -160,6 +160,12 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "process/read": (protocol.ProcessReadParams, protocol.ProcessReadResult),
     "process/write": (protocol.ProcessWriteParams, protocol.ProcessWriteResult),
     "process/terminate": (protocol.ProcessTerminateParams, protocol.ProcessTerminateResult),
+    "process/signal": (protocol.ProcessSignalParams, protocol.Empty),
+    "process/closeStdin": (protocol.ProcessParams, protocol.Empty),
+    "process/resize": (protocol.ProcessResizeParams, protocol.Empty),
+    "process/wait": (protocol.ProcessWaitParams, protocol.ProcessWaitResult),
+    "process/snapshot": (protocol.ProcessParams, protocol.ProcessSnapshotResult),
+    "process/list": (protocol.Empty, protocol.ProcessListResult),
     "process/ack": (protocol.ProcessAckParams, None),
     "process/started": (protocol.ProcessStarted, None),
     "process/output": (protocol.ProcessOutput, None),
@@ -167,7 +173,7 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "process/closed": (protocol.ProcessClosed, None),
     "command/exec": (protocol.CommandExecParams, protocol.CommandExecResult),
     "command/exec/write": (protocol.ProcessWriteParams, protocol.CommandWriteResult),
-    "command/exec/terminate": (protocol.ProcessTerminateParams, protocol.ProcessTerminateResult),
+    "command/exec/terminate": (protocol.ProcessParams, protocol.ProcessTerminateResult),
     "fs/readFile": (protocol.PathParams, protocol.ReadFileResult),
     "fs/writeFile": (protocol.WriteFileParams, protocol.Empty),
     "fs/createDirectory": (protocol.CreateDirectoryParams, protocol.Empty),
@@ -195,7 +201,7 @@ def compare(cls: type, rule: dict[str, Any], required: list[str]) -> None:
 
 def compare_types(hint: Any, rule: dict[str, Any]) -> None:
     """A value of the type ``hint`` is what ``rule`` describes; that a param may be null is another test's matter."""
-    if isinstance(hint, types.UnionType):
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
         hint = typing.get_args(hint)[0]
     origin = typing.get_origin(hint) or hint
     if origin is typing.Literal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -33,11 +34,11 @@ class Condition:
             if not notified.is_set():
                 self._waiters.remove(notified)
 
-    def wait_for(self, predicate: Callable[[], object], timeout: float) -> bool:
+    def wait_for(self, predicate: Callable[[], object], timeout: float | None) -> bool:
         """Sleep until ``predicate()`` holds, at most ``timeout`` seconds; False when it does not."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + (math.inf if timeout is None else timeout)
         while not predicate() and (left := deadline - time.monotonic()) > 0:
-            self.wait(left)
+            self.wait(left if left < math.inf else None)
         return bool(predicate())
 
     def notify(self) -> None:

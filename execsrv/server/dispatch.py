@@ -47,10 +47,16 @@ METHODS = {
     "process/read": Method(protocol.ProcessReadParams, "processes.read", Lane.OWN),
     "process/write": Method(protocol.ProcessWriteParams, "processes.write", Lane.OWN),
     "process/terminate": Method(protocol.ProcessTerminateParams, "processes.terminate", Lane.OWN),
+    "process/signal": Method(protocol.ProcessSignalParams, "processes.signal", Lane.OWN),
+    "process/closeStdin": Method(protocol.ProcessParams, "processes.close_stdin", Lane.OWN),
+    "process/resize": Method(protocol.ProcessResizeParams, "processes.resize", Lane.OWN),
+    "process/wait": Method(protocol.ProcessWaitParams, "processes.wait", Lane.OWN),
+    "process/snapshot": Method(protocol.ProcessParams, "processes.snapshot", Lane.OWN),
+    "process/list": Method(protocol.Empty, "processes.list", Lane.OWN),
     "command/exec": Method(protocol.CommandExecParams, "first_cut.exec", Lane.OWN, needs_handshake=False),
     "command/exec/write": Method(protocol.ProcessWriteParams, "first_cut.write", Lane.OWN, needs_handshake=False),
     "command/exec/terminate": Method(
-        protocol.ProcessTerminateParams, "first_cut.terminate", Lane.OWN, needs_handshake=False
+        protocol.ProcessParams, "first_cut.terminate", Lane.OWN, needs_handshake=False
     ),
     "fs/readFile": Method(protocol.PathParams, "files.read_file", Lane.FILES),
     "fs/writeFile": Method(protocol.WriteFileParams, "files.write_file", Lane.FILES),

@@ -29,7 +29,24 @@ from execsrv.server.workers import Workers
 from execsrv.version import __version__
 
 #: What this server offers beyond the first version of the protocol.
-CAPABILITIES = {"processAck": True, "processStarted": True, "processClosed": True, "envPolicy": True}
+CAPABILITIES = dict.fromkeys(
+    [
+        "envPolicy",
+        "processAck",
+        "processClosed",
+        "processCloseStdin",
+        "processDrainTimeout",
+        "processGracefulTerminate",
+        "processList",
+        "processResize",
+        "processSignal",
+        "processSnapshot",
+        "processStarted",
+        "processTimeout",
+        "processWait",
+    ],
+    True,
+)
 
 
 class Handshake(enum.Enum):

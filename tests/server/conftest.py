@@ -22,7 +22,7 @@ from execsrv.config import ExecServerConfig
 from execsrv.protocol import Event, ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted, ProcessStartParams
 from execsrv.server.connection import Connection
 from execsrv.server.processes.command import Command, make_command
-from execsrv.server.processes.process import Process
+from execsrv.server.processes.process import Bounds, Process
 from execsrv.server.processes.spawn import spawn
 from execsrv.server.processes.supervisor import Supervisor
 from execsrv.server.processes.table import ProcessTable
@@ -217,7 +217,7 @@ def live(
         window_bytes: int | None = None,
         **options: Any,
     ) -> Process:
-        process = Process(process_id, command(*argv, **options), sink, retained_bytes, window_bytes)
+        process = Process(process_id, command(*argv, **options), sink, Bounds(retained_bytes, window_bytes))
         process.attach(call_on(workers.spawn, spawn, process.command))
         lives.append((process, gevent.spawn(process.run)))
         return process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,19 @@ from execsrv.errors import InvalidParams, InvalidRequest
 from execsrv.protocol import EnvPolicy, Size
 from execsrv.server.paths import native_path
 from execsrv.server.processes.environment import child_environment
+
+#: The protocol's words for signals; the system's own names are taken too.
+SIGNAL_WORDS = {
+    "interrupt": signal.SIGINT,
+    "terminate": signal.SIGTERM,
+    "kill": signal.SIGKILL,
+    "hangup": signal.SIGHUP,
+    "quit": signal.SIGQUIT,
+    "user1": signal.SIGUSR1,
+    "user2": signal.SIGUSR2,
+    "stop": signal.SIGSTOP,
+    "continue": signal.SIGCONT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,15 @@ def make_command(
         _check_variables(env_policy.set, "params.envPolicy.set")
     environment = child_environment(env_policy, env, os.environ)
     return Command(words[0], (given_arg0, *words[1:]), directory, environment, size, pipe_stdin)
+
+
+def signal_number(word: str) -> int:
+    """The signal that a word, or a name like ``SIGUSR1``, means. Raises InvalidParams."""
+    if word in SIGNAL_WORDS:
+        return SIGNAL_WORDS[word]
+    if word in signal.Signals.__members__:
+        return signal.Signals[word]
+    raise InvalidParams(f"params.signal: {word!r} is no signal")
 
 
 def refuse_sandbox(sandbox: Mapping[str, Any] | None) -> None:

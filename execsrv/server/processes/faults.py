@@ -28,6 +28,16 @@ def stdin_closed(process_id: str) -> InvalidRequest:
     return InvalidRequest(f"stdin is closed for process {process_id}", kind="stdinClosed")
 
 
+def process_exited(process_id: str) -> InvalidRequest:
+    """The process has ended, so nothing can be done to it."""
+    return InvalidRequest(f"process {process_id} has exited", kind="processExited")
+
+
+def no_terminal(process_id: str) -> InvalidRequest:
+    """The process was started with pipes."""
+    return InvalidRequest(f"process {process_id} has no terminal", kind="noTerminal")
+
+
 def limit_exceeded(what: str, limit: int, unit: str = "") -> InvalidRequest:
     """One more would be above ``limit``."""
     return InvalidRequest(f"too much of: {what}; the limit is {limit} {unit}".rstrip(), kind="limitExceeded")

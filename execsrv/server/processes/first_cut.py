@@ -15,7 +15,7 @@ from execsrv.protocol import (
     ProcessExited,
     ProcessHadEnded,
     ProcessOutput,
-    ProcessTerminateParams,
+    ProcessParams,
     ProcessTerminateResult,
     ProcessWriteParams,
     Size,
@@ -64,7 +64,7 @@ class FirstCut:
         process.stdin.write(decode_chunk(params.chunk))
         return CommandWriteResult()
 
-    def terminate(self, params: ProcessTerminateParams) -> ProcessTerminateResult:
+    def terminate(self, params: ProcessParams) -> ProcessTerminateResult:
         """``command/exec/terminate``: frees the id at once."""
         process = self._running.get(params.process_id)
         if process is None:

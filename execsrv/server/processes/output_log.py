@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from execsrv.protocol import RetainedChunk
+from execsrv.protocol import RetainedChunk, StreamName
 
 #: A chunk costs memory of its own, also one of a single byte: that is bounded too.
 MAX_CHUNKS = 16 * 1024
@@ -51,6 +51,10 @@ class OutputLog:
     def first_seq(self, next_seq: int) -> int:
         """The seq of the oldest chunk; ``next_seq`` when nothing is kept."""
         return self._chunks[0].seq if self._chunks else next_seq
+
+    def joined(self, stream: StreamName) -> bytes:
+        """What is kept of one stream."""
+        return b"".join(chunk.chunk for chunk in self._chunks if chunk.stream == stream)
 
     def read(self, after_seq: int, max_bytes: int | None) -> Reading:
         """Chunks with a greater seq, oldest first, until ``max_bytes``: at least one when there is any."""

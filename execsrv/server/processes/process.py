@@ -6,6 +6,7 @@ import dataclasses
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -20,14 +21,15 @@ from execsrv.protocol import (
     ProcessOutput,
     ProcessStarted,
     RetainedChunk,
+    Size,
     StreamName,
 )
 from execsrv.server.condition import Condition
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.descriptor import Descriptor, DescriptorClosed
-from execsrv.server.processes.faults import unknown_process
+from execsrv.server.processes.faults import no_terminal, process_exited, unknown_process
 from execsrv.server.processes.output_log import OutputLog
-from execsrv.server.processes.sessions import kill_sessions
+from execsrv.server.processes.sessions import is_group_of, kill_sessions, signal_groups, signal_session
 from execsrv.server.processes.spawn import Child
 from execsrv.server.processes.stdin import Stdin
 from execsrv.server.processes.window import Window
@@ -36,6 +38,9 @@ from execsrv.server.processes.window import Window
 TERMINAL_REST_BYTES = 64 * 1024
 
 UNKNOWN_EXIT_CODE = -1
+
+#: Seconds between SIGTERM and SIGKILL for a process whose time is up.
+TIMEOUT_GRACE_S = 2.0
 
 
 class Sink(Protocol):
@@ -48,6 +53,21 @@ class Sink(Protocol):
         """Take an event; never waits."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a process is held to; None: no bound.
+
+    retained_bytes: newest output that is kept.
+    window_bytes: output that may be sent beyond what the client has acknowledged.
+    timeout: seconds until it is ended. drain_timeout: seconds that descendants may hold the streams after its exit.
+    """
+
+    retained_bytes: int
+    window_bytes: int | None = None
+    timeout: float | None = None
+    drain_timeout: float | None = None
+
+
 class Process:
     """A process that a client asked for.
 
@@ -57,17 +77,18 @@ class Process:
     can swap and no answer knows more, or less, than the events.
     """
 
-    def __init__(
-        self, process_id: str, command: Command, sink: Sink, retained_bytes: int, window_bytes: int | None = None
-    ) -> None:
+    def __init__(self, process_id: str, command: Command, sink: Sink, bounds: Bounds) -> None:
         self.process_id = process_id
         self.command = command
-        self.log = OutputLog(retained_bytes)
-        self.window = Window(None if window_bytes is None else min(window_bytes, retained_bytes))
+        self.log = OutputLog(bounds.retained_bytes)
+        self.window = Window(bounds.window_bytes and min(bounds.window_bytes, bounds.retained_bytes))
         self.stdin = Stdin(process_id, open=command.has_stdin)
         self.changed = Condition()
         self.next_seq = 1
         self.exit_code: int | None = None
+        self.signal_name: str | None = None
+        self.reason: ExitReason | None = None
+        self.started_at_ms = 0
         self.exited_at_ms: int | None = None
         self.closed = False
         self.is_ours = False
@@ -79,6 +100,8 @@ class Process:
         self._outputs: dict[StreamName, Descriptor] = {}
         self._input: Descriptor | None = None
         self._end_reason: ExitReason | None = None
+        self._bounds = bounds
+        self._timers: list[gevent.Greenlet[..., None]] = []
 
     # ---- state -----------------------------------------------------------------------------------------------------
 
@@ -120,6 +143,7 @@ class Process:
         """Own the started ``child``; ``run`` must follow."""
         self._child = child
         self.is_ours = True
+        self.started_at_ms = _now_ms()
         self.command = dataclasses.replace(self.command, env={})  # it can be large, and has served its purpose
         self.changed.notify_all()
         self._pidfd = Descriptor(child.pidfd)
@@ -143,13 +167,39 @@ class Process:
             self._end_reason = self._end_reason or reason
         self.window.lift()
 
-    def terminate(self) -> bool:
-        """Kill the whole session, unless it is closed; was it running? Waits while it is starting."""
+    def terminate(self, grace: float | None = None) -> bool:
+        """End the whole session, unless it is closed; was it running? Waits while it is starting.
+
+        grace: seconds between SIGTERM and SIGKILL; None: SIGKILL at once.
+        """
         self.wait_until_started()
-        if self.is_ours:
-            self.expect_end("terminated")
-            kill_sessions([self.pid])
+        self._end("terminated", grace)
         return not self.exited
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the terminal's foreground group, or without a terminal to the process's group.
+
+        Waits while it is starting. Raises InvalidRequest when it has exited.
+        """
+        self._wait_until_usable()
+        terminal = self._child and self._child.terminal
+        group = os.tcgetpgrp(terminal.fd) if terminal else self.pid
+        # The foreground group's number is a stranger's when that group has ended since.
+        signal_groups([group if is_group_of(group, self.pid) else self.pid], number)
+
+    def resize(self, size: Size) -> None:
+        """Give the terminal another size. Raises InvalidRequest when there is none, or the process has exited."""
+        self._wait_until_usable()
+        assert self._child
+        if self._child.terminal is None:
+            raise no_terminal(self.process_id)
+        self._child.terminal.setwinsize(size.rows, size.cols)
+
+    def close_stdin(self) -> None:
+        """End the input behind what was written before; twice, or without one, is harmless."""
+        self.wait_until_started()
+        terminal = self._child and self._child.terminal
+        self.stdin.finish(terminal.end_of_file if terminal and not self.exited else None)
 
     def give_up(self) -> None:
         """Read no more of what descendants write: once it has exited, ``closed`` follows at once."""
@@ -163,14 +213,38 @@ class Process:
         """Report the started child's whole life; return when it is closed and reaped."""
         self._sink.put(ProcessStarted(self.process_id, self.pid))
         pumps = [gevent.spawn(self._pump, name, output) for name, output in self._outputs.items()]
+        self._start_timer(self._bounds.timeout, self._end, "timeout", TIMEOUT_GRACE_S)
         code, signal_name = self._wait_for_exit()
         self._dead = True
         for name, output in self._outputs.items():
             self._forward_rest(name, output)
         self._report_exit(code, signal_name)
+        self._start_timer(self._bounds.drain_timeout, self.give_up)
         gevent.joinall(pumps)
         self._report_close(output_complete=all(pump.value for pump in pumps))
         self._release()
+
+    def _end(self, reason: ExitReason, grace: float | None = None) -> None:
+        """End the whole session: by SIGKILL, or by SIGTERM and so many seconds later by SIGKILL."""
+        if not self.is_ours:
+            return
+        self.expect_end(reason)
+        if grace is None:
+            kill_sessions([self.pid])
+        else:
+            signal_session(self.pid, signal.SIGTERM)
+            signal_session(self.pid, signal.SIGCONT)  # one that is stopped could not end by itself
+            self._start_timer(grace, self._end, reason)
+
+    def _wait_until_usable(self) -> None:
+        self.wait_until_started()
+        if self.exited:
+            raise process_exited(self.process_id)
+
+    def _start_timer(self, seconds: float | None, function: Callable[..., None], *args: object) -> None:
+        """Call ``function`` after so many seconds, unless the process is closed before."""
+        if seconds is not None:
+            self._timers.append(gevent.spawn_later(seconds, function, *args))
 
     def _pump(self, name: StreamName, output: Descriptor) -> bool:
         """Forward a stream until its end, or until it is given up (False)."""
@@ -231,10 +305,11 @@ class Process:
 
     def _report_exit(self, code: int, signal_name: str | None) -> None:
         self.exit_code = code
-        self.exited_at_ms = time.time_ns() // 1_000_000
+        self.exited_at_ms = _now_ms()
         self._close_stdin()
-        reason = self._end_reason or ("signaled" if signal_name else "exited")
-        self._report(ProcessExited(self.process_id, self._take_seq(), code, signal_name, reason))
+        self.signal_name = signal_name
+        self.reason = self._end_reason or ("signaled" if signal_name else "exited")
+        self._report(ProcessExited(self.process_id, self._take_seq(), code, signal_name, self.reason))
 
     def _close_stdin(self) -> None:
         """Take no more input; descendants find the end of it. A terminal goes on, for its output."""
@@ -259,6 +334,7 @@ class Process:
         """Reap the child and close what is ours."""
         assert self._pidfd
         self.is_ours = False
+        gevent.killall(self._timers, block=False)
         try:
             os.waitid(os.P_PIDFD, self._pidfd.fd, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
@@ -266,6 +342,10 @@ class Process:
         for descriptor in (self._pidfd, self._input, *self._outputs.values()):
             if descriptor:
                 descriptor.close()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _signal_name(number: int) -> str:

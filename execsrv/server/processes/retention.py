@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import gevent
@@ -53,6 +54,9 @@ class ClosedProcesses:
             return self._retained[process_id][0]
         end = self._forgotten.get(process_id)
         raise forgotten_process(process_id, end.exit_code, end.exited_at_ms) if end else unknown_process(process_id)
+
+    def __iter__(self) -> Iterator[Process]:
+        return iter([process for process, _ in self._retained.values()])
 
     def __contains__(self, process_id: str) -> bool:
         return process_id in self._retained

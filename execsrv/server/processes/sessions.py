@@ -1,30 +1,43 @@
-"""Ends whole sessions: every child leads one, and a job of an interactive shell has a group of its own in it."""
+"""Signals for whole sessions: every child leads one, and a job of an interactive shell has a group of its own in it."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable
 
-#: How often the sessions are searched for groups that were made meanwhile.
+from execsrv.server.processes.proc_stat import ProcStat, all_processes, read_stat
+
+#: How often the system is searched for processes that were made meanwhile.
 MAX_ROUNDS = 8
-
-_DEAD_STATES = b"ZXx"
 
 
 def kill_sessions(leaders: Collection[int]) -> None:
-    """Send SIGKILL to every process group of the sessions that ``leaders`` lead.
+    """Send SIGKILL to every process of the sessions that ``leaders`` lead, and to their descendants elsewhere.
 
-    The leaders must not have been reaped: until then no stranger has their number as pid, group or session.
+    A descendant that left the session is found while its ancestors live; it is stopped first, so that it makes no
+    others meanwhile. The leaders must not have been reaped: until then no stranger has their number as pid, group or
+    session.
     """
-    sessions = killed = set(leaders)
-    signal_groups(sessions, signal.SIGKILL)
+    sessions = set(leaders)
+    if not sessions:
+        return
+    processes = list(all_processes())
+    escaped = _stop_descendants_elsewhere(sessions, processes)
+    killed: set[int] = set()
+    groups = _groups_of(sessions, processes) | sessions
     for _ in range(MAX_ROUNDS):
-        found = {group for group, session in _living_groups() if session in sessions} - killed
-        if not found:
-            return
-        signal_groups(found, signal.SIGKILL)
-        killed = killed | found
+        signal_groups(groups, signal.SIGKILL)
+        killed |= groups
+        groups = _groups_of(sessions, all_processes()) - killed
+        if not groups:
+            break
+    _signal_each(escaped, signal.SIGKILL)
+
+
+def signal_session(leader: int, number: int) -> None:
+    """Send a signal to every process group of the session that ``leader``, who was not reaped, leads."""
+    signal_groups(_groups_of({leader}, all_processes()) | {leader}, number)
 
 
 def signal_groups(groups: Collection[int], number: int) -> None:
@@ -36,24 +49,55 @@ def signal_groups(groups: Collection[int], number: int) -> None:
             pass
 
 
-def _living_groups() -> Iterator[tuple[int, int]]:
-    """Group and session of every process that has not ended (proc_pid_stat(5))."""
-    for stat in _stats():
-        # The program's name in parentheses may hold anything; the last parenthesis ends it.
-        state, _, group, session = stat.rpartition(b")")[2].split()[:4]
-        if state not in _DEAD_STATES:
-            yield int(group), int(session)
+def is_group_of(group: int, leader: int) -> bool:
+    """Does a living process belong to ``group``, in the session of ``leader``?"""
+    return group in _groups_of({leader}, all_processes())
 
 
-def _stats() -> Iterator[bytes]:
-    """The stat files of all processes that we may see: none where there is no /proc."""
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return
-    for name in filter(str.isdigit, names):
+def _groups_of(sessions: Collection[int], processes: Iterable[ProcStat]) -> set[int]:
+    return {process.group for process in processes if process.is_alive and process.session in sessions}
+
+
+def _stop_descendants_elsewhere(leaders: Collection[int], processes: Iterable[ProcStat]) -> Collection[ProcStat]:
+    """Stop the descendants that have left the session, until no further ones are found."""
+    stopped: dict[int, ProcStat] = {}
+    for _ in range(MAX_ROUNDS):
+        found = _descendants_elsewhere(leaders, processes)
+        fresh = [process for pid, process in found.items() if pid not in stopped]
+        if not fresh:
+            break
+        _signal_each(fresh, signal.SIGSTOP)
+        stopped |= found
+        processes = all_processes()
+    return stopped.values()
+
+
+def _descendants_elsewhere(leaders: Collection[int], processes: Iterable[ProcStat]) -> dict[int, ProcStat]:
+    """The living descendants of ``leaders`` that have left their sessions."""
+    children: dict[int, list[ProcStat]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process)
+    found, unvisited = dict[int, ProcStat](), list(leaders)
+    while unvisited:
+        for child in children.get(unvisited.pop(), ()):
+            unvisited.append(child.pid)
+            if child.is_alive and child.session not in leaders:
+                found[child.pid] = child
+    return found
+
+
+def _signal_each(processes: Iterable[ProcStat], number: int) -> None:
+    """Send a signal to processes one by one, by a pidfd, so that none of them can be mistaken for a stranger."""
+    for process in processes:
         try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                yield file.read()
-        except OSError:  # it has ended, or is none of our business
+            pidfd = os.pidfd_open(process.pid)
+        except OSError:
             continue
+        try:
+            now = read_stat(process.pid)
+            if now and now.started == process.started:
+                signal.pidfd_send_signal(pidfd, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+        finally:
+            os.close(pidfd)

@@ -24,10 +24,13 @@ class Stdin:
     def __init__(self, process_id: str, open: bool) -> None:
         self._process_id = process_id
         self._closed = not open
+        self._finishing = False
+        self._ends_line = True
         self._descriptor: Descriptor | None = None
         self._waiting: deque[tuple[memoryview, AsyncResult[None]]] = deque()
         self._waiting_bytes = 0
         self._draining = False
+        self._closes_descriptor = False
 
     def write(self, data: bytes) -> None:
         """Queue ``data`` and wait until the child's pipe or terminal has taken it.
@@ -38,25 +41,37 @@ class Stdin:
         if self._waiting_bytes >= MAX_WAITING_BYTES:
             raise limit_exceeded(f"input waiting for process {self._process_id}", MAX_WAITING_BYTES, "bytes")
         rest = memoryview(data)
+        self._ends_line = data.endswith(b"\n") if data else self._ends_line
         if self._descriptor and not self._waiting:
             rest = self._write_at_once(self._descriptor, rest)
             if not rest:
                 return
-        taken: AsyncResult[None] = AsyncResult()
-        self._waiting.append((rest, taken))
-        self._waiting_bytes += len(rest)
-        self._start_draining()
-        taken.get()
+        self._queue(rest).get()
 
     def check_open(self) -> None:
         """Raise InvalidRequest when nothing can be written."""
-        if self._closed:
+        if self._closed or self._finishing:
             raise stdin_closed(self._process_id)
 
     def attach(self, descriptor: Descriptor) -> None:
         """Start to write what waits to ``descriptor``."""
         self._descriptor = descriptor
         self._start_draining()
+
+    def finish(self, end_of_file: bytes | None) -> None:
+        """Refuse further writes and end the input behind the waiting ones; twice is harmless.
+
+        end_of_file: the character that ends a terminal's input at the start of a line; elsewhere it only passes the
+        line on, so that it takes a second one. None for a pipe, which is closed.
+        """
+        if self._closed or self._finishing:
+            return
+        self._finishing = True
+        if end_of_file is not None:
+            self._queue(memoryview(end_of_file if self._ends_line else end_of_file * 2))
+        else:
+            self._closes_descriptor = True
+            self._start_draining()
 
     def close(self, error: InvalidRequest | None = None) -> None:
         """Refuse further writes and answer the waiting ones, with ``error`` or as closed; twice is harmless."""
@@ -73,8 +88,15 @@ class Stdin:
             self.close()
             raise stdin_closed(self._process_id) from None
 
+    def _queue(self, data: memoryview) -> AsyncResult[None]:
+        taken: AsyncResult[None] = AsyncResult()
+        self._waiting.append((data, taken))
+        self._waiting_bytes += len(data)
+        self._start_draining()
+        return taken
+
     def _start_draining(self) -> None:
-        if self._descriptor and self._waiting and not self._draining:
+        if self._descriptor and (self._waiting or self._closes_descriptor) and not self._draining:
             self._draining = True
             gevent.spawn(self._drain, self._descriptor)
 
@@ -82,6 +104,8 @@ class Stdin:
         try:
             while self._waiting:
                 self._write_first(descriptor)
+            if self._closes_descriptor:
+                descriptor.close()
         except (OSError, DescriptorClosed):  # nobody reads the other end any more
             self.close()
         finally:

@@ -13,8 +13,8 @@ from execsrv.protocol import ExitReason
 from execsrv.server.condition import Condition
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.faults import limit_exceeded
-from execsrv.server.processes.process import Process, Sink
-from execsrv.server.processes.sessions import kill_sessions, signal_groups
+from execsrv.server.processes.process import Bounds, Process, Sink
+from execsrv.server.processes.sessions import kill_sessions, signal_session
 from execsrv.server.processes.spawn import spawn
 from execsrv.server.workers import Workers, call_on
 
@@ -32,7 +32,15 @@ class Supervisor:
         self._gone = Condition()
         self._end_reason: ExitReason | None = None
 
-    def new_process(self, process_id: str, command: Command, sink: Sink, window_bytes: int | None = None) -> Process:
+    def new_process(
+        self,
+        process_id: str,
+        command: Command,
+        sink: Sink,
+        window_bytes: int | None = None,
+        timeout_ms: int | None = None,
+        drain_timeout_ms: int | None = None,
+    ) -> Process:
         """A process that ``start`` will start.
 
         Raises InvalidRequest when the connection has too many, and InternalError when it is ending.
@@ -42,7 +50,10 @@ class Supervisor:
         limit = self._config.max_processes_per_connection
         if len(self._processes) >= limit:
             raise limit_exceeded("processes of a connection", limit)
-        process = Process(process_id, command, sink, self._config.retained_output_bytes, window_bytes)
+        bounds = Bounds(
+            self._config.retained_output_bytes, window_bytes, _seconds(timeout_ms), _seconds(drain_timeout_ms)
+        )
+        process = Process(process_id, command, sink, bounds)
         self._processes.add(process)
         return process
 
@@ -80,7 +91,7 @@ class Supervisor:
     def _ask_to_end(self, grace: float) -> None:
         for process in self._running():
             process.expect_end("shutdown")
-            signal_groups([process.pid], signal.SIGTERM)
+            signal_session(process.pid, signal.SIGTERM)
         self._wait_until_empty(grace)
 
     def _running(self) -> list[Process]:
@@ -102,3 +113,7 @@ class Supervisor:
     def _forget(self, process: Process) -> None:
         self._processes.discard(process)
         self._gone.notify_all()
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import termios
+
 from ptyprocess import PtyProcess
 
 from execsrv.protocol import Size
@@ -21,6 +23,12 @@ class Terminal(PtyProcess):  # type: ignore[misc]  # ptyprocess has no types
     def __init__(self, fd: int, size: Size) -> None:
         super().__init__(_NO_CHILD, fd)
         self.setwinsize(size.rows, size.cols)
+
+    @property
+    def end_of_file(self) -> bytes:
+        """The character that ends the input when the terminal is in canonical mode (termios(3), VEOF)."""
+        character: bytes = termios.tcgetattr(self.fd)[6][termios.VEOF]
+        return character
 
     def close(self, force: bool = False) -> None:
         """Close the descriptor and nothing else; twice is harmless."""

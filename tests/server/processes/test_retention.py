@@ -10,7 +10,7 @@ import pytest
 
 from execsrv.errors import InvalidRequest
 from execsrv.protocol import RetainedChunk
-from execsrv.server.processes.process import Process
+from execsrv.server.processes.process import Bounds, Process
 from execsrv.server.processes.retention import (
     MAX_FORGOTTEN,
     MAX_RETAINED_BYTES,
@@ -31,7 +31,7 @@ def closed_process(command: Callable[..., Command], sink: RecordingSink) -> Call
     """Makes processes that look as if they had ended."""
 
     def make(process_id: str, size: int = 0, exit_code: int = 0) -> Process:
-        process = Process(process_id, command("true"), sink, 64 * MIB)
+        process = Process(process_id, command("true"), sink, Bounds(64 * MIB))
         if size:
             process.log.append(RetainedChunk(1, "stdout", bytes(size)))
         process.exit_code, process.exited_at_ms, process.closed = exit_code, 1234, True

@@ -145,11 +145,12 @@ def test_one_that_escaped_does_not_hold_up_the_end(
     supervisor: Supervisor, start: Start, sink: RecordingSink, nothing_left: Left
 ) -> None:
     """Its streams are given up, and the close says so."""
-    start("p", "setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000")
+    start("p", "(setsid sh -c 'echo $$; exec sleep 1000' &); echo orphaned >&2; exec sleep 1000")
+    sink.wait_until(lambda: sink.output("p", "stderr") and sink.output("p", "stdout"))
     supervisor.end("connectionClosed", ENOUGH_S)
     assert sink.wait_closed("p").output_complete is False
     nothing_left()
-    os.kill(int(sink.output("p")), signal.SIGKILL)
+    os.kill(int(sink.output("p", "stdout")), signal.SIGKILL)
 
 
 def test_the_end_is_bounded_in_time(supervisor: Supervisor, start: Start, sink: RecordingSink) -> None:
