@@ -121,7 +121,7 @@ class JsonChannel:
             call.fail(error.again())
         self._on_closed(error)
 
-    # ---- the reading thread ----------------------------------------------------------------------------------------
+    # ---- the reading thread --------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         """Read until the end, then tear everything down."""

@@ -61,9 +61,9 @@ class RunOptions(TypedDict, total=False):
 class ExecServerClient:
     """A connection to an exec server.
 
-    It is a context manager. Leaving it, dropping the last reference to it and to what it gave out, or the end of the
-    interpreter ends the connection and with it all processes that were started over it. All methods may be called
-    by any thread, and raise ClosedError when the connection is over.
+    It is a context manager. Leaving it, dropping the last reference to it and to what it gave out, or the end of
+    the interpreter ends the connection and with it all processes that were started over it. All methods may be
+    called by any thread, and raise ClosedError when the connection is over.
 
     open_channel: makes the connection from two callbacks; see Channel. The ``connect_...`` methods know some.
     """

@@ -13,8 +13,8 @@
     ├── OutputLost          more output waited for its reader than is kept
     └── TimeoutExpired      a process did not end in time (also a subprocess.TimeoutExpired)
 
-``client.fs`` raises OSErrors such as FileNotFoundError, with the ServerError as their cause. ``run(check=True)`` raises
-subprocess.CalledProcessError.
+``client.fs`` raises OSErrors such as FileNotFoundError, with the ServerError as their cause. ``run(check=True)``
+raises subprocess.CalledProcessError.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ProtocolError(ClosedError):
 
 
 class ServerError(ExecServerError):
-    """The server answered with an error: its ``code``, ``message``, ``kind`` ("" if not told) and whole ``data``."""
+    """The server answered with an error: ``code``, ``message``, ``kind`` ("" if not told) and the whole ``data``."""
 
     def __init__(self, code: int, message: str, kind: str = "", data: Any = None) -> None:
         super().__init__(message)

@@ -24,8 +24,8 @@ Callback: TypeAlias = Callable[[Event], object]
 class EventFilter:
     """Chooses events by process and by kind; None takes all.
 
-    The kinds are ``started``, ``output``, ``exited`` and ``closed``, of processes, and ``error`` and ``disconnected``,
-    of the connection.
+    The kinds are ``started``, ``output``, ``exited`` and ``closed``, of processes, and ``error`` and
+    ``disconnected``, of the connection.
     """
 
     def __init__(self, process_id: str | None, kind: str | None) -> None:
@@ -74,8 +74,8 @@ class Subscription:
 class EventBus:
     """Hands events to callbacks, in order and on one thread, and to the mailboxes of receivers.
 
-    A callback may call any method of the client and wait for its answer. Output counts as taken when those who want it
-    have it behind them: a callback that is slow, or a receiver that nobody reads, makes that process wait.
+    A callback may call any method of the client and wait for its answer. Output counts as taken when those who want
+    it have it behind them: a callback that is slow, or a receiver that nobody reads, makes that process wait.
     """
 
     def __init__(self, processes: Mapping[str, ProcessState]) -> None:

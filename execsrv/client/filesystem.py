@@ -37,8 +37,8 @@ class Caller(Protocol):
 class FileSystem:
     """File operations over one connection.
 
-    Paths are absolute, and those of the server's machine. They may be bytes, or str as ``os.fsdecode`` makes them, so
-    every name can be reached. A method raises FileNotFoundError, PermissionError, FileExistsError,
+    Paths are absolute, and those of the server's machine. They may be bytes, or str as ``os.fsdecode`` makes them,
+    so every name can be reached. A method raises FileNotFoundError, PermissionError, FileExistsError,
     NotADirectoryError, IsADirectoryError or another OSError, with the ServerError as its cause; ServerError itself
     for what is no matter of the operating system; and ClosedError.
     """

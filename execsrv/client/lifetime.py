@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import atexit
+import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -29,9 +30,10 @@ def close_with(owner: object, channel: Channel) -> None:
 
 
 def close(channel: Channel) -> None:
-    """Close ``channel``, which then needs no end at exit."""
-    channel.close()
-    _open.discard(channel)
+    """Close ``channel``. Twice is harmless. A forked child only forgets it: the connection is its parent's."""
+    if channel in _open:
+        channel.close()
+        _open.discard(channel)
 
 
 def _close_all() -> None:
@@ -40,3 +42,5 @@ def _close_all() -> None:
 
 
 atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open.clear)

@@ -1,4 +1,4 @@
-"""Messages on their way to the server, sent by a thread of their own: who reads from the server never has to write."""
+"""Messages on their way to the server, sent by a thread of their own, so that who reads never has to write."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outbox:
         self._thread.start()
 
     def put(self, message: bytes, deadline: Deadline) -> bool:
-        """Queue ``message`` when there is room; False when there was none in time. After ``finish`` it is dropped."""
+        """Queue ``message`` when there is room; False if there is none in time. After ``finish`` it is dropped."""
         with self._changed:
             self._changed.wait_for(lambda: self._bytes < QUEUE_BYTES or self._finishing, deadline.remaining())
             if self._bytes >= QUEUE_BYTES and not self._finishing:

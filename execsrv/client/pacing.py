@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from execsrv.protocol import ProcessOutput
 
-#: Output of one process that the server may send beyond what was taken: with answers that take 50 ms, 10 MiB/s. More
+#: Output of one process that the server may send beyond what was taken: with a round trip of 50 ms, 10 MiB/s. More
 #: gains next to nothing on a near server, and is held by every handle that nobody reads.
 WINDOW_BYTES = 512 * 1024
 

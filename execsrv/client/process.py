@@ -54,7 +54,7 @@ class Process:
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code: 128 + N when signal N ended it, -1 when it can't be known; None as long as none has come."""
+        """Its exit code: 128 + N when signal N ended it, -1 when it can't be known; None until it has come."""
         return self._state.exited.exit_code if self._state.exited else None
 
     @property
@@ -97,7 +97,7 @@ class Process:
     def communicate(
         self, timeout: float | None = None, *, text: bool = False, drain_timeout: float = DRAIN_SECONDS
     ) -> tuple[Any, Any]:
-        """Wait up to ``timeout`` seconds for its end; return what it wrote to stdout, or the terminal, and to stderr.
+        """Wait up to ``timeout`` seconds for its end; return what it wrote to stdout (or terminal) and to stderr.
 
         Descendants that hold the streams are waited for up to ``drain_timeout`` seconds more. ``text``: decode as
         UTF-8, wrong bytes replaced, line ends as "\\n". Raises ClosedError, OutputLost, and TimeoutExpired with the

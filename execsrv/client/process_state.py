@@ -35,7 +35,7 @@ class ProcessState:
         self.closed: ProcessClosed | None = None
         self.failure: ClosedError | None = None
 
-    # ---- told by the reading thread --------------------------------------------------------------------------------
+    # ---- told by the reading thread ------------------------------------------------------------------------------
 
     def apply(self, event: ProcessEvent, mailboxes: list[Mailbox]) -> None:
         """Take note of ``event``, which ``mailboxes`` will get too."""
@@ -58,7 +58,7 @@ class ProcessState:
             self.failure = failure
             self._changed.notify_all()
 
-    # ---- for the user's threads ------------------------------------------------------------------------------------
+    # ---- for the user's threads ----------------------------------------------------------------------------------
 
     def wait_pid(self, deadline: Deadline) -> int | None:
         """The process's number on the server's machine; None when it is not told in time, or never will be."""
@@ -88,9 +88,10 @@ class ProcessState:
     def next_output(self, deadline: Deadline, drain_timeout: float | None = None) -> ProcessOutput | None:
         """Wait for more output; None when there is none left.
 
-        With ``drain_timeout`` that is so, too, when the process has ended and ``deadline``, or so many seconds, have
-        passed: its own output is complete then, and only what descendants write may follow. Raises TimeoutError,
-        OutputLost (once) where output was given up, and ClosedError when the connection ends before the process does.
+        With ``drain_timeout`` that is so, too, when the process has ended and ``deadline``, or so many seconds,
+        have passed: its own output is complete then, and only what descendants write may follow. Raises
+        TimeoutError, OutputLost (once) where output was given up, and ClosedError when the connection ends before
+        the process does.
         """
         with self._changed:
             self._wait_for_output(deadline, drain_timeout)
@@ -107,7 +108,7 @@ class ProcessState:
         """See Pacer.waiting."""
         return self._pacer.waiting(*takers) if self._pacer else contextlib.nullcontext()
 
-    # ---- for those who take output ---------------------------------------------------------------------------------
+    # ---- for those who take output -------------------------------------------------------------------------------
 
     def taken(self, mailbox: Mailbox, output: ProcessOutput) -> None:
         """``output`` was taken from ``mailbox``."""

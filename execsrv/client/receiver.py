@@ -15,9 +15,9 @@ class EventReceiver:
     """An iterator over events as they come, made by ``client.event_receiver``.
 
     The loop ends when the client is closed; it ends with ClosedError when the connection was lost, and with
-    TimeoutError when no event came within ``timeout`` seconds; after the latter it can be taken up again. Output that
-    was received but not pulled holds its process back, so close or drop a receiver that is not needed. ``client`` is
-    kept alive.
+    TimeoutError when no event came within ``timeout`` seconds; after the latter it can be taken up again. Output
+    that was received but not pulled holds its process back, so close or drop a receiver that is not needed.
+    ``client`` is kept alive.
     """
 
     def __init__(

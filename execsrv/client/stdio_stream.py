@@ -1,7 +1,7 @@
 """Messages as lines of bytes over two descriptors, such as the stdin and stdout of a server.
 
-A read or write never waits in the system call itself but in poll(2), together with a pipe that ``abort`` writes to: so
-nobody is stuck when the connection ends, and under gevent's monkey patches only one greenlet waits.
+A read or write never waits in the system call itself but in poll(2), together with a pipe that ``abort`` writes to:
+so nobody is stuck when the connection ends, and under gevent's monkey patches only one greenlet waits.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class MessageStream(Protocol):
 class StdioStream:
     """Lines that are read from ``read`` and written to ``write``.
 
-    Both are descriptors, or binary files with one, and belong to the stream from now on. What the files' own buffers
-    hold is not seen.
+    Both are descriptors, or binary files with one, and belong to the stream from now on. What the files' own
+    buffers hold is not seen.
     """
 
     def __init__(self, read: Descriptor, write: Descriptor, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
@@ -127,7 +127,7 @@ class StdioStream:
         return b""
 
     def _wait(self, file: IO[bytes], what: str) -> bool:
-        """Wait until ``file`` is ready; False when the stream was aborted. Where there is no poll, the call waits."""
+        """Wait until ``file`` is ready; False if the stream was aborted. Where there is no poll, the call waits."""
         if not hasattr(select, "poll"):
             return True
         poll = select.poll()

@@ -33,7 +33,7 @@ def gone(pid: int) -> bool:
         return bool(poll.poll(WAIT * 1000))
 
 
-# ---- run -----------------------------------------------------------------------------------------------------------
+# ---- run ---------------------------------------------------------------------------------------------------------
 
 
 def test_run(client: ExecServerClient) -> None:
@@ -127,7 +127,7 @@ def test_many_short_processes_at_once(client: ExecServerClient) -> None:
         assert thread.result() == [f"{number}\n" for number in range(15)]
 
 
-# ---- floods --------------------------------------------------------------------------------------------------------
+# ---- floods ------------------------------------------------------------------------------------------------------
 
 
 def test_unread_flood_costs_nobody_else(client: ExecServerClient) -> None:
@@ -259,7 +259,7 @@ def test_events_of_a_process_come_in_order(client: ExecServerClient) -> None:
     assert kinds == ["started", "output", "exited", "closed"]
 
 
-# ---- files ---------------------------------------------------------------------------------------------------------
+# ---- files -------------------------------------------------------------------------------------------------------
 
 
 def test_large_file(client: ExecServerClient, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_large_file(client: ExecServerClient, tmp_path: Path) -> None:
     assert client.fs.read_bytes(tmp_path / "large") == data
 
 
-# ---- the end -------------------------------------------------------------------------------------------------------
+# ---- the end -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=["stdio", "websocket"])

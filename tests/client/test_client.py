@@ -41,7 +41,7 @@ def live(fake: FakeServer, output: bytes = b"hi", code: int = 0) -> None:
     fake.handlers["process/start"] = start
 
 
-# ---- handshake -----------------------------------------------------------------------------------------------------
+# ---- handshake ---------------------------------------------------------------------------------------------------
 
 
 def test_handshake(fake: FakeServer) -> None:
@@ -90,7 +90,7 @@ def test_connection_that_ends_in_the_handshake(fake: FakeServer) -> None:
         fake.connect()
 
 
-# ---- calls ---------------------------------------------------------------------------------------------------------
+# ---- calls -------------------------------------------------------------------------------------------------------
 
 
 def test_call_is_raw(fake: FakeServer, fake_client: ExecServerClient) -> None:
@@ -102,7 +102,7 @@ def test_call_is_raw(fake: FakeServer, fake_client: ExecServerClient) -> None:
         fake_client.call("silent", timeout=0.01)
 
 
-# ---- start ---------------------------------------------------------------------------------------------------------
+# ---- start -------------------------------------------------------------------------------------------------------
 
 
 def test_start_without_cwd_and_env_means_the_servers_own(fake: FakeServer, fake_client: ExecServerClient) -> None:
@@ -213,7 +213,7 @@ def test_no_window_without_the_capability(make_fake: Callable[..., FakeServer]) 
         assert fake.of("process/ack") == []
 
 
-# ---- flow control --------------------------------------------------------------------------------------------------
+# ---- flow control ------------------------------------------------------------------------------------------------
 
 
 def test_unread_output_is_not_acknowledged(fake: FakeServer, fake_client: ExecServerClient) -> None:
@@ -266,7 +266,7 @@ def test_callback_may_wait_for_output_that_it_is_to_get(fake: FakeServer, fake_c
     assert first.poll() is None
 
 
-# ---- run -----------------------------------------------------------------------------------------------------------
+# ---- run ---------------------------------------------------------------------------------------------------------
 
 
 def test_run_returns_what_subprocess_does(fake: FakeServer, fake_client: ExecServerClient) -> None:
@@ -321,7 +321,7 @@ def test_run_of_a_lost_connection(fake: FakeServer, fake_client: ExecServerClien
         running.result()
 
 
-# ---- the end -------------------------------------------------------------------------------------------------------
+# ---- the end -----------------------------------------------------------------------------------------------------
 
 
 def test_lost_connection_is_told_everywhere(fake: FakeServer, fake_client: ExecServerClient) -> None:

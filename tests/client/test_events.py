@@ -212,7 +212,7 @@ def test_bus_that_was_dropped_ends_its_thread() -> None:
     assert not dispatcher.is_alive()
 
 
-# ---- receivers -----------------------------------------------------------------------------------------------------
+# ---- receivers ---------------------------------------------------------------------------------------------------
 
 
 def test_receiver_is_an_iterator(router: Router, bus: EventBus) -> None:
@@ -281,7 +281,7 @@ def test_closed_receiver_has_nothing(router: Router, bus: EventBus) -> None:
     assert list(receiver) == []
 
 
-# ---- who holds output back -----------------------------------------------------------------------------------------
+# ---- who holds output back ---------------------------------------------------------------------------------------
 
 
 class Paced:

@@ -86,6 +86,16 @@ def test_callback_that_knows_the_client_does_not_keep_it(fake: FakeServer) -> No
     assert gone() is None
 
 
+def test_forked_child_leaves_the_connection_alone(fake: FakeServer, fake_client: ExecServerClient) -> None:
+    """Whether it closes its copy of the client or just ends."""
+    pid = os.fork()
+    if pid == 0:
+        fake_client.close()
+        os._exit(0)
+    assert os.waitpid(pid, 0) == (pid, 0)
+    assert fake_client.call("process/terminate") == {"running": True}
+
+
 SCRIPT = """
 import sys, execsrv
 client = execsrv.spawn_local_exec_server()

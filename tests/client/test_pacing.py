@@ -109,6 +109,18 @@ def test_taker_that_comes_back_is_counted_from_there(acks: Acks) -> None:
     assert acks.seqs == [1, 2, 3]
 
 
+def test_what_passed_a_taker_by_is_not_counted_against_it(acks: Acks) -> None:
+    """Also when it comes back, a quarter of the window is worth a message while more waits."""
+    taker = FakeTaker()
+    acks.pacer.arrived(output(1), [taker])
+    acks.pacer.taken(taker, output(1))
+    acks.pacer.arrived(output(2, LARGE), [])
+    for seq in (3, 4):
+        acks.pacer.arrived(output(seq, LARGE), [taker])
+    acks.pacer.taken(taker, output(3, LARGE))
+    assert acks.seqs == [1, 2, 3]
+
+
 def test_thread_that_waits_for_the_process_does_not_hold_it(acks: Acks) -> None:
     """A callback that waits for its own process would else wait for itself."""
     taker = FakeTaker(threading.get_ident())

@@ -125,6 +125,12 @@ def test_iteration_waits_for_output(life: Life) -> None:
     assert reading.result() == [b"one", b"two"]
 
 
+def test_output_without_end_is_left_when_the_process_has_ended(life: Life) -> None:
+    """Descendants are waited for only as long as one wants."""
+    life.write(b"one").apply(EXITED)
+    assert [output.chunk for output in life.process.output(drain_timeout=0.01)] == [b"one"]
+
+
 def test_reading_acknowledges(life: Life) -> None:
     """As the handle is read, the server may send more."""
     life.write(b"one").write(b"two")

@@ -199,7 +199,7 @@ def test_finish_begins_the_closing_handshake(serve_with: Serve, open_stream: Ope
 
     def wait_for_end(connection: ServerConnection) -> None:
         read_on(connection)
-        codes.append(connection.close_code)
+        codes.append(connection.protocol.close_code)
         seen.set()
 
     stream = open_stream(serve_with(wait_for_end))
