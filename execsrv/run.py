@@ -167,10 +167,15 @@ def _terminal_in_raw_mode(wanted: bool) -> Iterator[None]:
 def _stop_signals_put_into(outcomes: queue.SimpleQueue[Outcome]) -> Iterator[None]:
     """A signal that asks us to end becomes an outcome, so that everything is put in order before.
 
-    One that our parent wants ignored, as nohup(1) does, stays so.
+    One that our parent wants ignored, as nohup(1) does, stays so. The way is the wakeup descriptor, since a Python
+    handler waits for the main thread, which may be about to wait for an outcome.
     """
+    numbers, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    threading.Thread(target=_pass_signals_on, args=(numbers, outcomes), daemon=True).start()
+    signal.set_wakeup_fd(wakeup)
     before = {
-        number: signal.signal(number, lambda number, frame: outcomes.put(signal.Signals(number)))
+        number: signal.signal(number, lambda number, frame: None)
         for number in STOP_SIGNALS
         if signal.getsignal(number) is not signal.SIG_IGN
     }
@@ -179,3 +184,11 @@ def _stop_signals_put_into(outcomes: queue.SimpleQueue[Outcome]) -> Iterator[Non
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        os.close(wakeup)
+
+
+def _pass_signals_on(numbers: int, outcomes: queue.SimpleQueue[Outcome]) -> None:
+    with open(numbers, "rb", buffering=0) as pipe:
+        while number := pipe.read(1):
+            outcomes.put(signal.Signals(number[0]))
