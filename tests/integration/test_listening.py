@@ -106,6 +106,7 @@ def test_only_loopback_is_listened_on_unless_told_so(listen: Callable[..., Progr
 
 def test_the_url_is_printed_with_the_port_bound(server: Program) -> None:
     """One line on stderr ends with it."""
+    assert server.url
     (line,) = [line for line in server.log.splitlines() if "listening" in line]
     assert re.fullmatch(r"execsrv listening on ws://127\.0\.0\.1:[1-9][0-9]*", line)
 
