@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import signal
 import sys
 from collections.abc import Collection
@@ -12,6 +11,7 @@ from gevent.event import Event
 
 from execsrv.config import ExecServerConfig
 from execsrv.server.connection import Connection
+from execsrv.server.processes.nofile import raise_own_limit
 from execsrv.server.workers import Workers
 from execsrv.transports import Transport
 from execsrv.transports.stdio import StdioTransport, claim_stdio, seal_descriptors
@@ -78,5 +78,4 @@ class Daemon:
 def _prepare() -> None:
     """Before anything is opened: keep inherited descriptors from children, and allow many of our own."""
     seal_descriptors()
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_own_limit()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import fcntl
 import os
+import select
 import termios
 from collections.abc import Callable
 from functools import partial
@@ -62,6 +63,13 @@ class Descriptor:
             return os.write(self.fd, data)
         except BlockingIOError:
             return 0
+
+    def is_at_end(self) -> bool:
+        """Has everybody closed the other side, and is nothing left to read? Raises DescriptorClosed."""
+        self._check_open()
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        return any(events & select.POLLHUP and not events & select.POLLIN for _, events in poll.poll(0))
 
     def pending(self) -> int:
         """Bytes that a pipe holds (FIONREAD, ioctl_pipe(2)). Raises DescriptorClosed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -163,7 +164,7 @@ class Process:
 
     def expect_end(self, reason: ExitReason) -> None:
         """Its session is ended next: report that as the ``reason``, and hold no output back for an ack."""
-        if not self._dead:
+        if not self._has_ended():
             self._end_reason = self._end_reason or reason
         self.window.lift()
 
@@ -252,12 +253,22 @@ class Process:
             ended = False
             while not ended:
                 output.wait_readable()
-                self.window.wait()
+                at_end = output.is_at_end()  # which needs no room in the window
+                if not at_end:
+                    self.window.wait()
                 with self._sink.turn():
-                    ended = self._forward(name, output, self.window.room(OUTPUT_CHUNK_BYTES))
+                    ended = self._forward(name, output, 1 if at_end else self.window.room(OUTPUT_CHUNK_BYTES))
             return True
         except DescriptorClosed:
             return False
+
+    def _has_ended(self) -> bool:
+        """Has it ended by itself, whether or not that was noticed already?"""
+        if not self._dead and self._pidfd and self.is_ours:
+            options = os.WEXITED | os.WNOWAIT | os.WNOHANG
+            with contextlib.suppress(ChildProcessError):  # somebody else in this program reaped it
+                self._dead = os.waitid(os.P_PIDFD, self._pidfd.fd, options) is not None
+        return self._dead
 
     def _forward_rest(self, name: StreamName, output: Descriptor) -> None:
         """Forward what the dead process may have left in a stream, and no more: descendants can go on for ever."""

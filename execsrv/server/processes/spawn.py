@@ -6,7 +6,6 @@ Everything here may block on a disk, so it runs on a thread.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,14 +16,12 @@ from execsrv.errors import InternalError
 from execsrv.protocol import StreamName
 from execsrv.server.paths import shown
 from execsrv.server.processes.command import Command
+from execsrv.server.processes.nofile import give_back, inherited_limit
 from execsrv.server.processes.posix_spawn import FileActions
 from execsrv.server.processes.terminal import Terminal
 
 #: Where a program is looked for when the child's environment has no PATH (confstr's _CS_PATH).
 DEFAULT_PATH = b"/bin:/usr/bin"
-
-#: The limits of open files that the server was started with: its children get them back.
-ORIGINAL_NOFILE = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +50,13 @@ def spawn(command: Command) -> Child:
             ends = connect(command, actions, on_failure, childs_ends)
             actions.close_from(3)
             actions.chdir(command.cwd)
-            pid = actions.spawn(program, command.argv, command.env)
+            with inherited_limit(newest_fd=max(_descriptors(ends))):
+                pid = actions.spawn(program, command.argv, command.env)
             child = Child(pid, _open_pidfd(pid), **ends)
             on_failure.pop_all()
     except OSError as error:
         raise _failure(command, error) from None
-    _restore_descriptor_limit(pid)
+    give_back(pid)
     return child
 
 
@@ -119,6 +117,10 @@ def _connect_terminal(
     return {"terminal": terminal}
 
 
+def _descriptors(ends: dict[str, Any]) -> list[int]:
+    return [ends["terminal"].fd] if "terminal" in ends else list(ends["outputs"].values())
+
+
 def _closing(stack: ExitStack, fd: int) -> None:
     stack.callback(os.close, fd)
 
@@ -131,18 +133,6 @@ def _open_pidfd(pid: int) -> int:
         os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         raise
-
-
-def _restore_descriptor_limit(pid: int) -> None:
-    """Give the child back the limit that the server raised for itself.
-
-    That is a moment after it has begun to run, since posix_spawn(3) can't set limits.
-    """
-    if resource.getrlimit(resource.RLIMIT_NOFILE) != ORIGINAL_NOFILE:
-        try:
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, ORIGINAL_NOFILE)
-        except OSError:
-            pass  # it is over already, or runs as another user
 
 
 def _failure(command: Command, error: OSError) -> InternalError:

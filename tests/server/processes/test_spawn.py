@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from execsrv.errors import InternalError
 from execsrv.protocol import Size
-from execsrv.server.processes.spawn import ORIGINAL_NOFILE, spawn
+from execsrv.server.processes.spawn import spawn
 
 if TYPE_CHECKING:
     from execsrv.server.processes.command import Command
@@ -231,18 +230,6 @@ def test_running_out_of_descriptors_is_an_error_and_leaves_nothing(
             nothing_left()
     assert refused
     release(spawn(command("true", "x")))
-
-
-def test_a_child_gets_the_servers_original_limit_of_descriptors(run: Run) -> None:
-    """The server raises its own; programs that loop over all numbers must not suffer."""
-    soft, hard = ORIGINAL_NOFILE
-    raised = soft - 1  # the other way round serves as well
-    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-    try:
-        shown = run("/bin/sh", "-c", "read line; ulimit -n", given=b"\n", pipe_stdin=True)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert shown == f"{soft}\n"
 
 
 def test_a_child_is_watched_by_a_pidfd(command: MakeCommand, nothing_left: Callable[[], None]) -> None:
