@@ -459,3 +459,19 @@ def test_the_input_of_a_terminal_arrives(live: Live, sink: RecordingSink) -> Non
     process.stdin.write(b"line\n\x04")
     sink.wait_output("p", b"end")
     assert sink.wait_exited("p").exit_code == 0
+
+
+def test_the_end_of_a_stream_passes_a_shut_window(live: Live, sink: RecordingSink) -> None:
+    """Nothing is acknowledged, and nothing needs to be once everything is out."""
+    live("head -c 50000 /dev/zero; echo err >&2; exit 3", window_bytes=1)
+    assert sink.wait_closed("p").output_complete is True
+    assert len(sink.output("p")) == 50_004
+
+
+def test_an_end_by_itself_is_told_as_that(live: Live, sink: RecordingSink) -> None:
+    """Although it is to be ended before anybody has noticed."""
+    process = live("exit 5")
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    process.expect_end("connectionClosed")
+    exited = sink.wait_exited("p")
+    assert (exited.exit_code, exited.reason) == (5, "exited")
