@@ -486,5 +486,55 @@ class CopyParams:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenParams:
+    """Params of ``fs/open``."""
+
+    handle_id: str
+    path: str
+    mode: Literal["read", "write"] = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenResult:
+    """Result of ``fs/open``."""
+
+    handle_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlockParams:
+    """Params of ``fs/readBlock``."""
+
+    handle_id: str
+    offset: int
+    len: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlockResult:
+    """Result of ``fs/readBlock``: does the file end where the chunk ends?"""
+
+    chunk: bytes
+    eof: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBlockParams:
+    """Params of ``fs/writeBlock``; ``chunk`` is base64."""
+
+    handle_id: str
+    offset: int
+    chunk: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseParams:
+    """Params of ``fs/close``."""
+
+    handle_id: str
+    commit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Empty:
     """A result without fields."""

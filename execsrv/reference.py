@@ -37,6 +37,10 @@ SECTIONS = {
         "fs/readDirectory",
         "fs/remove",
         "fs/copy",
+        "fs/open",
+        "fs/readBlock",
+        "fs/writeBlock",
+        "fs/close",
     ],
     "The older dialect": [
         "command/exec",

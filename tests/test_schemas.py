@@ -181,6 +181,10 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "fs/readDirectory": (protocol.PathParams, protocol.ReadDirectoryResult),
     "fs/remove": (protocol.RemoveParams, protocol.Empty),
     "fs/copy": (protocol.CopyParams, protocol.Empty),
+    "fs/open": (protocol.OpenParams, protocol.OpenResult),
+    "fs/readBlock": (protocol.ReadBlockParams, protocol.ReadBlockResult),
+    "fs/writeBlock": (protocol.WriteBlockParams, protocol.Empty),
+    "fs/close": (protocol.CloseParams, protocol.Empty),
 }
 
 #: Methods without a dataclass: nothing in them is read, or they are made from another method's.

@@ -56,13 +56,13 @@ class Connection:
 
     def end(self, reason: ExitReason) -> None:
         """Kill and reap the processes, send what is still to be said, close; bounded in time, twice is harmless."""
-        self._handler.end(reason, KILL_S)
+        self._handler.end_processes(reason, KILL_S)
         self._answered.wait_for(lambda: not self._open_requests, LAST_ANSWERS_S)
         self._outbox.close(discard=False)
         if self._sender:
             self._sender.join(FLUSH_S)
         self._outbox.close(discard=True)
-        self._handler.end(reason, KILL_S)  # those that waited for room in the outbox
+        self._handler.end(reason, KILL_S)  # also the processes that waited for room in the outbox
         self._transport.close()
 
     # ---- in --------------------------------------------------------------------------------------------------------

@@ -65,6 +65,10 @@ METHODS = {
     "fs/readDirectory": Method(protocol.PathParams, "files.read_directory", Lane.FILES),
     "fs/remove": Method(protocol.RemoveParams, "files.remove", Lane.FILES),
     "fs/copy": Method(protocol.CopyParams, "files.copy", Lane.FILES),
+    "fs/open": Method(protocol.OpenParams, "files.open", Lane.FILES),
+    "fs/readBlock": Method(protocol.ReadBlockParams, "files.read_block", Lane.FILES),
+    "fs/writeBlock": Method(protocol.WriteBlockParams, "files.write_block", Lane.FILES),
+    "fs/close": Method(protocol.CloseParams, "files.close", Lane.FILES),
 }
 
 NOTIFICATIONS = {

@@ -1,4 +1,4 @@
-"""The file methods that need no state: ``fs/readFile`` to ``fs/copy``.
+"""The file methods, ``fs/readFile`` to ``fs/close``.
 
 Each checks its paths, does its work and turns what goes wrong into the protocol's errors. All of them block: call
 them on threads.
@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import closing
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InvalidRequest, NotFound
 from execsrv.protocol import (
+    CloseParams,
     CopyParams,
     CreateDirectoryParams,
     Empty,
     Metadata,
+    OpenParams,
+    OpenResult,
     PathParams,
+    ReadBlockParams,
+    ReadBlockResult,
     ReadDirectoryResult,
     ReadFileResult,
     RemoveParams,
+    WriteBlockParams,
     WriteFileParams,
 )
 from execsrv.server.files.birth_time import birth_time_ns
 from execsrv.server.files.copy_tree import copy
+from execsrv.server.files.handles import BlockReader, BlockWriter, Handles
 from execsrv.server.files.os_errors import os_errors_told_as
 from execsrv.server.files.places import make_directories, reach
 from execsrv.server.files.read_directory import read_directory
@@ -38,7 +46,7 @@ MAX_TIME_MS = 2**53 - 1
 
 
 class FileSystem:
-    """The server's files.
+    """The server's files, and the ``handles`` that one connection has open.
 
     Every method raises InvalidParams for a path that is none, NotFound for one that is not there, InvalidRequest
     for wrong use, and InternalError for whatever else the system refuses.
@@ -46,6 +54,7 @@ class FileSystem:
 
     def __init__(self, config: ExecServerConfig) -> None:
         self._limits = ReadLimits(config.max_read_file_bytes, config.max_message_bytes)
+        self.handles = Handles()
 
     def read_file(self, params: PathParams) -> ReadFileResult:
         """The content of a regular file that is small enough for the limits and for one answer."""
@@ -56,7 +65,7 @@ class FileSystem:
     def write_file(self, params: WriteFileParams) -> Empty:
         """Give a file its whole content, or leave it as it is; a link is written through."""
         path = native_path(params.path, "path")
-        data = _decoded(params.data_base64)
+        data = _decoded(params.data_base64, "fs/writeFile requires valid base64 dataBase64")
         with os_errors_told_as(f"cannot write {shown(path)}"):
             write_through(path, bytes_content(data))
         return Empty()
@@ -111,13 +120,44 @@ class FileSystem:
             copy(source, destination, params.recursive)
         return Empty()
 
+    def open(self, params: OpenParams) -> OpenResult:
+        """Open a regular file to read it in blocks, or a draft that may take a file's place when it is closed."""
+        self.handles.check_free(params.handle_id)
+        path = native_path(params.path, "path")
+        with os_errors_told_as(f"cannot open {shown(path)}"):
+            handle = BlockReader(path) if params.mode == "read" else BlockWriter(path)
+        self.handles.add(params.handle_id, handle)
+        return OpenResult(params.handle_id)
 
-def _decoded(text: str) -> bytes:
+    def read_block(self, params: ReadBlockParams) -> ReadBlockResult:
+        """What a file holds from an offset on, and whether it ends there."""
+        with self.handles.taken(params.handle_id, BlockReader) as reader:
+            with os_errors_told_as(f"cannot read {shown(reader.path)}"):
+                data = reader.read(params.offset, params.len + 1)  # one more shows whether it ends
+        return ReadBlockResult(data[: params.len], eof=len(data) <= params.len)
+
+    def write_block(self, params: WriteBlockParams) -> Empty:
+        """Write bytes into a draft, anywhere."""
+        with self.handles.taken(params.handle_id, BlockWriter) as writer:
+            data = _decoded(params.chunk, "fs/writeBlock requires valid base64 chunk")
+            with os_errors_told_as(f"cannot write {shown(writer.path)}"):
+                writer.write(params.offset, data)
+        return Empty()
+
+    def close(self, params: CloseParams) -> Empty:
+        """Close a handle; with ``commit`` a draft takes the file's place first. Its id is free, come what may."""
+        handle = self.handles.remove(params.handle_id)
+        with os_errors_told_as(f"cannot write {shown(handle.path)}"), closing(handle):
+            if params.commit and isinstance(handle, BlockWriter):
+                handle.commit()
+        return Empty()
+
+
+def _decoded(text: str, refusal: str) -> bytes:
     try:
         return decode_base64(text)
     except ValueError as error:
-        message = f"fs/writeFile requires valid base64 dataBase64: {error}"
-        raise InvalidRequest(message, kind="invalidInput") from None
+        raise InvalidRequest(f"{refusal}: {error}", kind="invalidInput") from None
 
 
 def _milliseconds(nanoseconds: int | None) -> int:

@@ -10,6 +10,8 @@ import sys
 import uuid
 from urllib.parse import quote
 
+import gevent
+
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InvalidRequest
 from execsrv.protocol import (
@@ -25,13 +27,14 @@ from execsrv.server.processes.first_cut import FirstCut
 from execsrv.server.processes.process import Sink
 from execsrv.server.processes.supervisor import Supervisor
 from execsrv.server.processes.table import ProcessTable
-from execsrv.server.workers import Workers
+from execsrv.server.workers import Workers, call_on
 from execsrv.version import __version__
 
 #: What this server offers beyond the first version of the protocol.
 CAPABILITIES = dict.fromkeys(
     [
         "envPolicy",
+        "fsBlocks",
         "processAck",
         "processClosed",
         "processCloseStdin",
@@ -47,6 +50,10 @@ CAPABILITIES = dict.fromkeys(
     ],
     True,
 )
+
+
+#: How long an end waits for the files that are open to be closed; on a disk that is stuck they are closed later.
+CLOSE_FILES_S = 0.5
 
 
 class Handshake(enum.Enum):
@@ -68,6 +75,7 @@ class Handler:
     """Typed methods of one connection: each takes a params object and returns a result or raises RpcError."""
 
     def __init__(self, config: ExecServerConfig, workers: Workers, sink: Sink) -> None:
+        self._workers = workers
         self._supervisor = Supervisor(config, workers)
         self._handshake = Handshake.NEW
         self.processes = ProcessTable(config, self._supervisor, sink)
@@ -94,10 +102,19 @@ class Handler:
         if refusal:
             raise InvalidRequest(refusal, kind="notInitialized")
 
-    def end(self, reason: ExitReason, timeout: float) -> None:
+    def end_processes(self, reason: ExitReason, timeout: float) -> None:
         """Kill and reap every process; wait for that at most ``timeout`` seconds. Twice is harmless."""
         self._supervisor.end(reason, timeout)
         self.processes.close()
+
+    def end(self, reason: ExitReason, timeout: float) -> None:
+        """End the processes as ``end_processes`` does, then close the files that are open. Twice is harmless.
+
+        That is done on a thread of the file requests. One that is in work is not waited for: it closes its own.
+        """
+        self.end_processes(reason, timeout)
+        if self.files.handles.end():
+            gevent.spawn(call_on, self._workers.files, self.files.handles.close_all).join(CLOSE_FILES_S)
 
 
 def environment_info() -> EnvironmentInfo:

@@ -4,6 +4,8 @@
       ├ os_errors                   errno to code, kind and words
       ├ read_file, read_directory
       ├ write_file                  whole or not at all
+      ├ handles                     what is read and written block by block
+      │   └ draft                   a file without a name, until it is complete
       ├ copy_tree, remove_tree ── tree_cursor       walks as deep as a tree goes
       ├ birth_time
       └ places                      paths of any length

@@ -1,9 +1,11 @@
-"""Reads a file as a whole, within limits that hold whatever size the file claims to have."""
+"""Opens regular files, and reads one as a whole, within limits that hold whatever size it claims to have."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from execsrv.errors import InvalidRequest
@@ -36,13 +38,23 @@ def read_file(path: bytes, limits: ReadLimits) -> bytes:
 
     Raises InvalidRequest for any other kind of file and for one above the limits, else OSError.
     """
+    with opened_regular(path) as fd:
+        size = os.fstat(fd).st_size
+        limits.check(size)
+        return _read_to_end(fd, size, limits)
+
+
+@contextmanager
+def opened_regular(path: bytes) -> Iterator[int]:
+    """A descriptor of the regular file at ``path``, open for the block; links are followed.
+
+    Raises InvalidRequest for any other kind of file, else OSError; never waits for a FIFO's writer.
+    """
     with reach(path) as place:
         _refuse_irregular(place, place.stat())  # before it is opened: a FIFO's writer or a device would notice
         with place.opened(READ_FLAGS) as fd:
-            found = os.fstat(fd)
-            _refuse_irregular(place, found)
-            limits.check(found.st_size)
-            return _read_to_end(fd, found.st_size, limits)
+            _refuse_irregular(place, os.fstat(fd))
+            yield fd
 
 
 def _refuse_irregular(place: Place, found: os.stat_result) -> None:

@@ -41,11 +41,13 @@ _IN_PLACE_FLAGS = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
 class Content(NamedTuple):
     """What a file shall hold: ``write`` puts it all into a descriptor, and may be asked to twice.
 
-    ``source`` is the file that it is copied from, if any: the new file takes its mode.
+    ``source`` is the file that it is copied from, if any: the new file takes its mode. ``draft`` is an open file
+    without a name that holds it all already: it becomes the new file itself where that can be.
     """
 
     write: Callable[[int], None]
     source: os.stat_result | None = None
+    draft: int | None = None
 
 
 class _Unreplaceable(OSError):
@@ -69,7 +71,7 @@ def write_through(path: bytes, content: Content) -> None:
 
     Raises InvalidRequest when a directory, a FIFO or a socket is there, else OSError.
     """
-    with reach(path) as named, reach(_link_target(path)) as target:
+    with reach(path) as named, reach(link_target(path)) as target:
         _store(named, target, named.stat_or_none(), content)
 
 
@@ -120,8 +122,23 @@ def refuse_unwritable(place: Place, existing: os.stat_result) -> None:
         raise InvalidRequest(f"{shown(place.path)} is a FIFO or a socket", kind="invalidInput")
 
 
-def _link_target(path: bytes) -> bytes:
-    """Where the links that start at ``path`` end, be it there or not."""
+def may_replace(target: Place, existing: os.stat_result) -> bool:
+    """Would a new file at ``target`` be what a write to ``existing`` means, and may we write to it?
+
+    No for devices, for links of /proc that only seem to have a target, and for write-protected files, which
+    rename(2) would not spare.
+    """
+    found = target.stat_or_none(follow=False)
+    return (
+        found is not None
+        and stat.S_ISREG(found.st_mode)
+        and os.path.samestat(found, existing)
+        and os.access(target.path, os.W_OK, dir_fd=target.directory, effective_ids=True)
+    )
+
+
+def link_target(path: bytes) -> bytes:
+    """Where the links that start at ``path`` end, be it there or not. Raises OSError."""
     for _ in range(MAX_LINKS):
         with reach(path) as place:
             try:
@@ -140,36 +157,44 @@ def _store(named: Place, target: Place, existing: os.stat_result | None, content
     refuse_unwritable(named, existing)
     if content.source and os.path.samestat(existing, content.source):
         return  # a file copied onto itself
-    if _may_replace(target, existing):
+    if may_replace(target, existing):
         with suppress(_Unreplaceable):
             _replace(target, existing, content)
             return
     _write_in_place(named, existing, content)
 
 
-def _may_replace(target: Place, existing: os.stat_result) -> bool:
-    """Would a new file at ``target`` be what a write to ``existing`` means, and may we write to it?
-
-    No for devices, for links of /proc that only seem to have a target, and for write-protected files, which
-    rename(2) would not spare.
-    """
-    found = target.stat_or_none(follow=False)
-    return (
-        found is not None
-        and stat.S_ISREG(found.st_mode)
-        and os.path.samestat(found, existing)
-        and os.access(target.path, os.W_OK, dir_fd=target.directory, effective_ids=True)
-    )
-
-
 def _replace(target: Place, existing: os.stat_result | None, content: Content) -> None:
     model = content.source or existing
-    with replacing(target) as temporary, _created(temporary, private=model is not None) as fd:
+    with replacing(target) as temporary, _made(temporary, content.draft, private=model is not None) as fd:
         if existing:
             _give_to_owner(fd, existing)
-        content.write(fd)
+        if fd != content.draft:
+            content.write(fd)
         if model:  # last, since a change of owner and writing clear the set-ID bits
             os.fchmod(fd, kept_mode(model, os.fstat(fd)))
+
+
+@contextmanager
+def _made(place: Place, draft: int | None, private: bool) -> Iterator[int]:
+    """A new file at ``place``, open for the block: the draft if that can be, else an empty one."""
+    if draft is not None and _named(draft, place, private):
+        yield draft
+    else:
+        with _created(place, private) as fd:
+            yield fd
+
+
+def _named(draft: int, place: Place, private: bool) -> bool:
+    """Give a draft its name (open(2), O_TMPFILE); False when it is of another file system, or can't have one."""
+    try:
+        if private:
+            os.fchmod(draft, 0o600)
+        # any descriptor as src_dir_fd makes Python follow the link, which is absolute
+        os.link(b"/proc/self/fd/%d" % draft, place.path, src_dir_fd=draft, dst_dir_fd=place.directory)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
