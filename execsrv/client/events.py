@@ -104,7 +104,7 @@ class EventBus:
 
     def open_mailbox(self, wanted: EventFilter) -> Mailbox:
         """A mailbox that gets every event that matches, from now on."""
-        mailbox = Mailbox()
+        mailbox = Mailbox(threading.get_ident())
         with self._lock:
             self._receivers = {**self._receivers, mailbox: wanted}
             if self._ended:
@@ -156,12 +156,20 @@ class EventBus:
         if self._dispatcher and self._dispatcher is not threading.current_thread():
             self._dispatcher.join(timeout)
 
-    def deliver(self, event: Event) -> None:
-        """Call everyone who wants ``event``."""
+    def deliver_next(self) -> bool:
+        """Call everyone who wants the event that is there; False when there will be no more."""
+        try:
+            event = self.take(self._inbox, Deadline(0))
+        except OutputLost as error:
+            logger.error("callbacks were too slow: %s", error)
+            return True
+        if event is None:
+            return False
         for subscription in self._subscriptions:
             if subscription in self._subscriptions and subscription.matches(event):
                 subscription.deliver(event)
         self.settle(self._inbox, event)
+        return True
 
     def _release(self, mailbox: Mailbox) -> None:
         for process in list(self._processes.values()):
@@ -171,20 +179,12 @@ class EventBus:
         arguments = (self._inbox, weakref.ref(self))
         self._dispatcher = threading.Thread(target=_dispatch, args=arguments, name="execsrv-events", daemon=True)
         self._dispatcher.start()
-        self._inbox.thread = self._dispatcher.ident
         when_dropped(self, self._inbox.close)
 
 
 def _dispatch(inbox: Mailbox, bus_reference: weakref.ref[EventBus]) -> None:
     """Deliver what comes into ``inbox``. While it waits, it does not keep the bus, and so the client, alive."""
-    while True:
-        try:
-            event = inbox.take(Deadline(None))
-        except OutputLost as error:
-            logger.error("callbacks were too slow: %s", error)
-            continue
-        bus = bus_reference()
-        if event is None or bus is None:
-            return
-        bus.deliver(event)
-        del bus, event
+    inbox.wait()
+    while (bus := bus_reference()) and bus.deliver_next():
+        del bus
+        inbox.wait()

@@ -11,10 +11,13 @@ from execsrv.protocol import CommandOutputDelta, ProcessOutput
 
 
 class Mailbox:
-    """A queue of events for one taker (see ``pacing``). ``put`` never waits; what is too much goes to disk."""
+    """A queue of events for one taker (see ``pacing``). ``put`` never waits; what is too much goes to disk.
 
-    def __init__(self) -> None:
-        self.thread: int | None = threading.get_ident()
+    thread: the one that last took something; at first the one that is expected to.
+    """
+
+    def __init__(self, thread: int | None = None) -> None:
+        self.thread = thread
         self._changed = threading.Condition()
         self._events: Spool[Event] = Spool()
         self._last: Event | None = None
@@ -36,6 +39,11 @@ class Mailbox:
                 self._last = last
                 self._changed.notify_all()
 
+    def wait(self, deadline: Deadline = Deadline(None)) -> bool:
+        """Wait until there is an event or the end; False when there is neither in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: bool(self._events) or self._ended, deadline.remaining())
+
     def take(self, deadline: Deadline) -> Event | None:
         """Wait for the next event; None at the end.
 
@@ -43,7 +51,7 @@ class Mailbox:
         """
         with self._changed:
             self.thread = threading.get_ident()
-            if not self._changed.wait_for(lambda: self._events or self._ended, deadline.remaining()):
+            if not self.wait(deadline):
                 raise TimeoutError("no event in time")
             if self._events:
                 return self._events.take()

@@ -16,14 +16,11 @@ class Router:
         self.processes: dict[str, ProcessState] = {}
         self.bus = EventBus(self.processes)
         self.leaving = False
-        self._failure: ClosedError | None = None
 
     def add(self, process_id: str, state: ProcessState) -> None:
         """Enter a process before it is started. Raises ValueError when the id is taken."""
         if self.processes.setdefault(process_id, state) is not state:
             raise ValueError(f"there is a process {process_id} already")
-        if self._failure:
-            state.fail(self._failure)
 
     def rename(self, old: str, new: str) -> None:
         """The server has given a process another id."""
@@ -49,7 +46,6 @@ class Router:
 
     def end(self, failure: ClosedError) -> None:
         """The connection is over."""
-        self._failure = failure
         for state in list(self.processes.values()):
             state.fail(failure)
         self.bus.end(None if self.leaving else failure)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -14,23 +13,12 @@ from pathlib import Path
 
 import pytest
 from background import Background
+from endings import gone
 
 from execsrv import ClosedError, Disconnected, ExecServerClient, ProcessOutput, ServerError, Size, TimeoutExpired
 from execsrv.client.notifications import Event
 
 WAIT = 30.0
-
-
-def gone(pid: int) -> bool:
-    """Wait until a process has ended (pidfd_open(2)); False if it does not."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    with open(fd):
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        return bool(poll.poll(WAIT * 1000))
 
 
 # ---- run ---------------------------------------------------------------------------------------------------------

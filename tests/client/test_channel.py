@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -96,14 +97,18 @@ def test_odd_error_answer_is_a_server_error(channel: JsonChannel, fake: FakeServ
         call.result()
 
 
-def test_answer_that_does_not_come_in_time(channel: JsonChannel, fake: FakeServer, recorder: Recorder) -> None:
+def test_answer_that_does_not_come_in_time(
+    channel: JsonChannel, fake: FakeServer, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
     """The call ends; the late answer harms nobody."""
     with pytest.raises(CallTimeout, match="no answer to slow within 0.05 s") as caught:
         channel.request("slow", {}, timeout=0.05)
     assert isinstance(caught.value, TimeoutError)
-    fake.answer(fake.wait_for("slow"), {})
     fake.handlers["next"] = lambda _: {"fine": True}
-    assert channel.request("next", {}) == {"fine": True}
+    with caplog.at_level(logging.DEBUG):
+        fake.answer(fake.wait_for("slow"), {})
+        assert channel.request("next", {}) == {"fine": True}
+    assert "ignored an answer" in caplog.text
     assert recorder.errors == []
 
 
@@ -216,6 +221,15 @@ def test_close_ends_calls_and_the_connection(channel: JsonChannel, fake: FakeSer
     assert fake.ended.wait(WAIT)
 
 
+def test_close_frees_the_descriptors(fake: FakeServer, recorder: Recorder) -> None:
+    """They belong to the channel."""
+    descriptors = fake.descriptors()
+    JsonChannel(StdioStream(*descriptors), recorder.on_event, recorder.on_closed).close()
+    for fd in descriptors:
+        with pytest.raises(OSError):
+            os.fstat(fd)
+
+
 def test_params_that_are_no_json_harm_nothing(channel: JsonChannel, fake: FakeServer) -> None:
     """The caller learns of it and nothing is sent."""
     with pytest.raises(TypeError):
@@ -237,3 +251,5 @@ def test_server_that_neither_reads_nor_ends_is_cut_off(recorder: Recorder, monke
         channel.close()
         with pytest.raises(ClosedError):
             call.result()
+        while server.recv(1_000_000):
+            pass

@@ -352,6 +352,28 @@ def test_closed_client_refuses_everything(fake: FakeServer) -> None:
     assert fake.ended.wait(WAIT)
 
 
+def test_closing_waits_for_callbacks(fake: FakeServer) -> None:
+    """They get what came before."""
+    client = fake.connect()
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def be_slow(event: object) -> None:
+        begun.set()
+        assert go_on.wait(WAIT)
+        ended.set()
+
+    client.events.subscribe(be_slow, kind="started")
+    fake.notify("process/started", processId="x", pid=1)
+    assert begun.wait(WAIT)
+    closing = Background(client.close)
+    assert fake.ended.wait(WAIT)
+    assert not ended.wait(0.1)
+    assert closing.is_running()
+    go_on.set()
+    closing.result()
+    assert ended.is_set()
+
+
 def test_callback_may_close_the_client(fake: FakeServer) -> None:
     """Without waiting for itself."""
     client = fake.connect()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 import threading
-import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -13,13 +13,14 @@ from background import Background
 from fake_server import WAIT
 
 from execsrv.client.deadline import Deadline
-from execsrv.client.errors import ClosedError, ServerError
+from execsrv.client.errors import ClosedError, OutputLost, ServerError
 from execsrv.client.events import EventBus
 from execsrv.client.notifications import Disconnected, Event, ServerFault
 from execsrv.client.pacing import Pacer
 from execsrv.client.process_state import ProcessState
 from execsrv.client.receiver import EventReceiver
 from execsrv.client.router import Router
+from execsrv.client.spool import Spool
 from execsrv.protocol import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 
 LIFE: list[Event] = [
@@ -131,6 +132,17 @@ def test_callback_may_end_its_own_subscription(router: Router, bus: EventBus) ->
     assert seen.events == LIFE[:1]
 
 
+def test_callback_may_end_another_subscription(router: Router, bus: EventBus) -> None:
+    """Not even the event that is being delivered reaches it any more."""
+    seen, last = Collector(), Collector()
+    bus.subscribe(lambda event: subscription.close())
+    subscription = bus.subscribe(seen)
+    bus.subscribe(last)
+    live(router)
+    last.wait(5)
+    assert seen.events == []
+
+
 def test_callback_may_subscribe(router: Router, bus: EventBus) -> None:
     """The new one gets what comes behind the event."""
     second = Collector()
@@ -201,13 +213,13 @@ def test_fault_of_the_server_is_an_event(router: Router, bus: EventBus) -> None:
 
 def test_bus_that_was_dropped_ends_its_thread() -> None:
     """The dispatcher does not keep the bus alive while it waits."""
-    bus = EventBus({})
-    bus.subscribe(print)
-    gone, dispatcher = weakref.ref(bus), bus._dispatcher
-    del bus
+    router, seen = Router(), Collector()
+    router.bus.subscribe(seen)
+    live(router)
+    seen.wait(5)
+    (dispatcher,) = (thread for thread in threading.enumerate() if thread.ident in seen.threads)
+    del router
     gc.collect()
-    assert gone() is None
-    assert dispatcher
     dispatcher.join(WAIT)
     assert not dispatcher.is_alive()
 
@@ -328,6 +340,35 @@ def test_closed_or_dropped_receiver_holds_nothing(router: Router, bus: EventBus)
     assert paced.acknowledged == 0
     del dropped
     paced.wait(1)
+
+
+def test_receiver_is_told_of_what_it_lost(
+    router: Router, bus: EventBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was given up because too much waited holds nothing back; what comes later does again."""
+    monkeypatch.setattr("execsrv.client.mailbox.Spool", functools.partial(Spool, 0, 0))
+    paced, receiver = Paced(router), receiver_of(bus)
+    paced.write()
+    assert paced.acknowledged == 0
+    with pytest.raises(OutputLost):
+        next(receiver)
+    assert paced.acknowledged == 1
+
+
+def test_callbacks_go_on_behind_what_was_lost(
+    router: Router, bus: EventBus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and holds nothing back."""
+    seen = Collector()
+    monkeypatch.setattr("execsrv.client.mailbox.Spool", functools.partial(Spool, 0, 0))
+    other = Router()
+    other.bus.subscribe(seen)
+    paced = Paced(other)
+    paced.write()
+    paced.wait(1)
+    other.end(LOST)
+    assert seen.wait(1) == [Disconnected(LOST)]
+    assert "callbacks were too slow" in caplog.text
 
 
 def test_output_counts_as_taken_behind_the_callback(router: Router, bus: EventBus) -> None:

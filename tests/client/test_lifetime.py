@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
 
 import pytest
+from endings import gone
 from fake_server import WAIT, FakeServer
 
 from execsrv import ExecServerClient
-from execsrv.client.lifetime import when_dropped
+from execsrv.client.lifetime import close, close_with, when_dropped
 
 
 class Owner:
@@ -53,14 +52,25 @@ def test_dropped_client_ends_its_connection(fake: FakeServer) -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("keep", [lambda client: client.start(["cmd"]), lambda client: client.event_receiver(WAIT)])
-def test_handle_and_receiver_keep_their_client(fake: FakeServer, keep: Callable[[ExecServerClient], object]) -> None:
-    """What was given out can be used until it is dropped, too."""
-    kept = keep(fake.connect())
+def test_handle_keeps_its_client(fake: FakeServer) -> None:
+    """It can be used until it is dropped, too."""
+    process = fake.connect().start(["cmd"], process_id="p")
     gc.collect()
-    fake.send({"method": "still/there"})
-    assert not fake.ended.is_set()
-    del kept
+    fake.exited("p", 1)
+    assert process.wait(WAIT) == 0
+    assert process.kill()
+    del process
+    assert fake.ended.wait(WAIT)
+
+
+def test_receiver_keeps_its_client(fake: FakeServer) -> None:
+    """For events that are still to come."""
+    receiver = fake.connect().event_receiver(WAIT)
+    gc.collect()
+    assert not fake.ended.wait(0.2)
+    fake.notify("process/started", processId="x", pid=1)
+    next(receiver)
+    del receiver
     assert fake.ended.wait(WAIT)
 
 
@@ -96,6 +106,32 @@ def test_forked_child_leaves_the_connection_alone(fake: FakeServer, fake_client:
     assert fake_client.call("process/terminate") == {"running": True}
 
 
+class FakeChannel:
+    """Counts how often it is closed."""
+
+    closed = 0
+
+    def request(self, *args: object) -> dict[str, object]:
+        """Not used."""
+        raise NotImplementedError
+
+    def notify(self, *args: object) -> None:
+        """Not used."""
+
+    def close(self) -> None:
+        """Count."""
+        self.closed += 1
+
+
+def test_closed_channel_is_forgotten() -> None:
+    """It is closed once, and not at exit again."""
+    owner, channel = Owner(), FakeChannel()
+    close_with(owner, channel)
+    close(channel)
+    close(channel)
+    assert channel.closed == 1
+
+
 SCRIPT = """
 import sys, execsrv
 client = execsrv.spawn_local_exec_server()
@@ -107,27 +143,22 @@ print(server, process.pid, flush=True)
 """
 
 
-@pytest.mark.parametrize(
-    "end",
-    ["", "sys.exit(3)", "raise RuntimeError", "del client, process", "import os; os._exit(0)", "sys.stdin.read()"],
-)
-def test_end_of_the_interpreter_ends_everything(end: str) -> None:
-    """However it comes: regularly, by an error, by brute force, or by SIGKILL."""
+@pytest.mark.parametrize("end", ["", "sys.exit(3)", "raise RuntimeError", "del client, process"])
+def test_interpreter_ends_behind_its_server(end: str) -> None:
+    """Once it has ended regularly, or by an error, there is nothing left."""
+    script = [sys.executable, "-c", SCRIPT.format(end=end)]
+    done = subprocess.run(script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=WAIT)
+    assert [pid for pid in done.stdout.split() if os.path.exists(f"/proc/{int(pid)}")] == []
+
+
+@pytest.mark.parametrize("end", ["import os; os._exit(0)", "sys.stdin.read()"])
+def test_interpreter_that_is_cut_off_leaves_nothing(end: str) -> None:
+    """The server notices, be it by brute force or by SIGKILL."""
     script = [sys.executable, "-c", SCRIPT.format(end=end)]
     with subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
         assert program.stdout
         pids = [int(word) for word in program.stdout.readline().split()]
-        watches = [open(os.pidfd_open(pid)) for pid in pids if os.path.exists(f"/proc/{pid}")]
         if "stdin" in end:
             program.send_signal(signal.SIGKILL)
         program.wait(WAIT)
-    for watch in watches:
-        wait_readable(watch.fileno())
-        watch.close()
-
-
-def wait_readable(fd: int) -> None:
-    """A pidfd is readable when its process has ended (pidfd_open(2))."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    assert poll.poll(WAIT * 1000)
+    assert [pid for pid in pids if not gone(pid)] == []

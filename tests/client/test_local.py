@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from endings import gone
 from fake_server import INITIALIZE_RESULT
 
 from execsrv import ClosedError, InitializeTimeout, JsonError, ProtocolError, SpawnError, spawn_local_exec_server
@@ -73,18 +74,7 @@ def test_server_that_stays_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("execsrv.client.local.EXIT_SECONDS", 0.2)
     with spawn_local_exec_server(fake_command("while True: signal.pause()")) as client:
         pid = client.call("pid")["pid"]
-    client.close()
-    wait_gone(pid)
-
-
-def wait_gone(pid: int) -> None:
-    """Wait until a process is gone and reaped."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    with open(fd):
-        pass
+    assert gone(pid)
 
 
 def test_missing_command() -> None:

@@ -79,8 +79,8 @@ def test_events_survive_a_way_over_the_disk() -> None:
 
 
 def test_thread_is_the_one_that_takes() -> None:
-    """The maker counts as the taker until another thread takes."""
-    mailbox = Mailbox()
+    """Until one has taken, it is the one that was said to."""
+    mailbox = Mailbox(threading.get_ident())
     assert mailbox.thread == threading.get_ident()
     mailbox.put(EVENTS[0])
     thread = Background(lambda: (mailbox.take(Deadline(WAIT)), threading.get_ident())).result()[1]

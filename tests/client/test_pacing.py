@@ -121,6 +121,20 @@ def test_what_passed_a_taker_by_is_not_counted_against_it(acks: Acks) -> None:
     assert acks.seqs == [1, 2, 3]
 
 
+def test_old_output_of_a_taker_that_came_back_changes_nothing(acks: Acks) -> None:
+    """Who was left out for a while may still read what came then; it was acknowledged long ago."""
+    handle, receiver = FakeTaker(), FakeTaker()
+    for seq, taker in ((1, handle), (2, receiver), (3, receiver)):
+        acks.pacer.arrived(output(seq, LARGE), [taker])
+        acks.pacer.taken(taker, output(seq, LARGE))
+    acks.pacer.arrived(output(4, LARGE), [handle])
+    for seq in (2, 3):
+        acks.pacer.taken(handle, output(seq, LARGE))
+    assert acks.seqs == [1, 2, 3]
+    acks.pacer.taken(handle, output(4, LARGE))
+    assert acks.seqs == [1, 2, 3, 4]
+
+
 def test_thread_that_waits_for_the_process_does_not_hold_it(acks: Acks) -> None:
     """A callback that waits for its own process would else wait for itself."""
     taker = FakeTaker(threading.get_ident())

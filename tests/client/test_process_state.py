@@ -29,11 +29,17 @@ class FakeClient:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self._called = threading.Event()
 
     def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Note a call."""
         self.calls.append((method, params))
+        self._called.set()
         return {"running": True}
+
+    def wait_called(self) -> None:
+        """Wait for the first call."""
+        assert self._called.wait(WAIT)
 
 
 class Life:
@@ -215,7 +221,7 @@ def test_communicate_takes_what_descendants_write_in_time(life: Life) -> None:
 def test_time_that_runs_out_behind_the_exit_is_no_error(life: Life) -> None:
     """The process has ended in time, only its descendants have not."""
     life.write(b"hi").apply(EXITED)
-    assert life.process.communicate(0, drain_timeout=WAIT) == (b"hi", b"")
+    assert Background(lambda: life.process.communicate(0, drain_timeout=1000)).result() == (b"hi", b"")
 
 
 def test_lost_connection_fails_every_wait_at_once(life: Life) -> None:
@@ -235,9 +241,9 @@ def test_lost_connection_comes_before_unread_output(life: Life) -> None:
     """A cut stream must not be taken for a whole one."""
     life.write(b"half a li").lose()
     with pytest.raises(ClosedError):
-        life.process.communicate()
-    with pytest.raises(ClosedError):
         next(iter(life.process))
+    with pytest.raises(ClosedError):
+        life.process.communicate()
 
 
 def test_what_was_known_stays_known(life: Life) -> None:
@@ -260,13 +266,15 @@ def test_connection_lost_between_exit_and_close(life: Life) -> None:
 
 def test_dropped_handle_lets_the_process_go_on(life: Life) -> None:
     """Nobody can read its output any more."""
-    acknowledged = threading.Event()
-    life.state = ProcessState(True, Pacer(lambda *_: acknowledged.set()))
+    acknowledged = threading.Semaphore(0)
+    life.state = ProcessState(True, Pacer(lambda *_: acknowledged.release()))
     life.process = Process(life.client, "p", [], life.state)  # type: ignore[arg-type]
     life.write(b"one")
-    assert not acknowledged.is_set()
+    assert not acknowledged.acquire(blocking=False)
     del life.process
-    assert acknowledged.wait(WAIT)
+    assert acknowledged.acquire(timeout=WAIT)
+    life.write(b"two")
+    assert acknowledged.acquire(timeout=WAIT)
 
 
 def test_write_and_kill_are_calls(life: Life) -> None:
@@ -283,15 +291,12 @@ def test_write_and_kill_are_calls(life: Life) -> None:
 
 def test_block_kills_what_still_runs(life: Life) -> None:
     """And waits for its end."""
-
-    def kill(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        life.apply(KILLED)
-        return {"running": True}
-
-    life.client.call = kill  # type: ignore[method-assign]
-    with life.process:
-        pass
-    assert life.process.returncode == 137
+    leaving = Background(lambda: life.process.__exit__(None, None, None))
+    life.client.wait_called()
+    assert leaving.is_running()
+    life.apply(KILLED)
+    leaving.result()
+    assert life.client.calls == [("process/terminate", {"processId": "p"})]
 
 
 def test_block_leaves_alone_what_has_ended(life: Life) -> None:

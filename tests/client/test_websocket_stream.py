@@ -59,7 +59,13 @@ def open_stream() -> Iterator[OpenStream]:
 
 
 class HalfServer:
-    """Accepts one connection, shakes hands, and then neither reads nor speaks by itself: ``peer`` is its socket."""
+    """Accepts one connection, shakes hands, and then neither reads nor speaks by itself: ``peer`` is its socket.
+
+    What it says ``at_once`` comes along with the handshake.
+    """
+
+    def __init__(self, at_once: bytes = b"") -> None:
+        self._at_once = at_once
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -81,7 +87,7 @@ class HalfServer:
         (request,) = events
         assert isinstance(request, Request)
         protocol.send_response(protocol.accept(request))
-        self.peer.sendall(b"".join(protocol.data_to_send()))
+        self.peer.sendall(b"".join(protocol.data_to_send()) + self._at_once)
 
 
 def echo(connection: ServerConnection) -> None:
@@ -185,6 +191,12 @@ def test_answering_server_is_alive(serve_with: Serve, open_stream: OpenStream) -
     assert next(stream.messages(pong)) == b"at last"
 
 
+def test_message_that_comes_along_with_the_handshake(open_stream: OpenStream) -> None:
+    """It is not forgotten."""
+    with HalfServer(at_once=b"\x81\x02hi") as server:
+        assert next(open_stream(server.url).messages(ignore)) == b"hi"
+
+
 def test_close_by_the_server_tells_why(serve_with: Serve, open_stream: OpenStream) -> None:
     """The reason of the close frame is in the error."""
     stream = open_stream(serve_with(lambda connection: connection.close(1001, "going home")))
@@ -266,6 +278,19 @@ def test_handshake_that_is_never_answered() -> None:
             open_websocket(url, 0.1)
     assert (caught.value.url, caught.value.timeout) == (url, 0.1)
     assert isinstance(caught.value, TimeoutError)
+
+
+def test_handshake_that_trickles_in() -> None:
+    """A byte now and then is no reason to wait longer."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        url = f"ws://127.0.0.1:{sock.getsockname()[1]}"
+        connecting = Background(lambda: open_websocket(url, 0.2))
+        with sock.accept()[0] as accepted:
+            while connecting.is_running():
+                accepted.sendall(b"H")
+                threading.Event().wait(0.01)
+        with pytest.raises(ConnectTimeout):
+            connecting.result()
 
 
 def test_handshake_that_ends_early() -> None:
