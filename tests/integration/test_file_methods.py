@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import socket
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from conftest import OpenPeer
 from links import Program
 from peer import Json, Peer
+from proc import descriptors, eventually, peak_bytes
 
 MIB = 1024 * 1024
 
@@ -33,6 +36,11 @@ def write(peer: Peer, path: Path | str, data: bytes) -> Json:
     return peer.call("fs/writeFile", path=str(path), dataBase64=text_of(data))
 
 
+def shut_down(peer: Peer) -> None:
+    """End both directions without a word."""
+    peer.link.connection.socket.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+
+
 def kind_of(error: Json) -> tuple[int, str]:
     """Code and kind."""
     return error["code"], error["data"]["kind"]
@@ -49,6 +57,8 @@ METHODS: list[tuple[str, str, dict[str, Any]]] = [
     ("fs/remove", "path", {}),
     ("fs/copy", "sourcePath", {"destinationPath": "/tmp"}),
     ("fs/copy", "destinationPath", {"sourcePath": "/tmp"}),
+    ("fs/open", "path", {"handleId": "unused"}),
+    ("fs/open", "path", {"handleId": "unused", "mode": "write"}),
 ]
 
 
@@ -323,6 +333,227 @@ def refused_copy(peer: Peer, source: Path, destination: Path, recursive: bool) -
     params = {"sourcePath": str(source), "destinationPath": str(destination), "recursive": recursive}
     error = peer.refused("fs/copy", **params)
     return error["code"], error["message"]
+
+
+# ---- blocks --------------------------------------------------------------------------------------------------------
+
+
+def request_block(peer: Peer, handle: str, offset: int, data: bytes) -> int:
+    """Ask for a block to be written."""
+    return peer.request("fs/writeBlock", handleId=handle, offset=offset, chunk=text_of(data))
+
+
+def read_block(peer: Peer, handle: str, offset: int, length: int) -> tuple[bytes, bool]:
+    """A block of a file, and whether the file ends there."""
+    result = peer.call("fs/readBlock", handleId=handle, offset=offset, len=length)
+    return base64.b64decode(result["chunk"], validate=True), result["eof"]
+
+
+def test_the_server_offers_blocks(open_peer: OpenPeer) -> None:
+    """By a name in its capabilities."""
+    assert open_peer().call("initialize", clientName="tests")["capabilities"]["fsBlocks"] is True
+
+
+def test_a_file_is_read_in_blocks(peer: Peer, tmp_path: Path) -> None:
+    """Up to 1 MiB each, until eof; reading is what ``fs/open`` does when nothing else is said."""
+    data = os.urandom(2 * MIB + 7)
+    (tmp_path / "file").write_bytes(data)
+    for params in ({}, {"mode": None}, {"mode": "read"}):
+        assert peer.call("fs/open", handleId="h", path=str(tmp_path / "file"), **params) == {"handleId": "h"}
+        found, eof = b"", False
+        while not eof:
+            chunk, eof = read_block(peer, "h", len(found), MIB)
+            found += chunk
+        assert found == data
+        assert read_block(peer, "h", 2 * MIB, 7) == (data[2 * MIB :], True)
+        assert read_block(peer, "h", 2 * MIB, 6) == (data[2 * MIB : -1], False)
+        assert read_block(peer, "h", 2**53 - 1, MIB) == read_block(peer, "h", len(data), 0) == (b"", True)
+        assert read_block(peer, "h", 0, 0) == (b"", False)
+        assert peer.call("fs/close", handleId="h") == {}
+
+
+def test_a_file_is_read_as_it_is_now(peer: Peer, tmp_path: Path) -> None:
+    """What is appended while it is open is seen."""
+    peer.call("fs/writeFile", path=str(tmp_path / "file"), dataBase64=text_of(b"one"))
+    peer.call("fs/open", handleId="h", path=str(tmp_path / "file"))
+    assert read_block(peer, "h", 0, 10) == (b"one", True)
+    with open(tmp_path / "file", "ab") as file:
+        file.write(b"two")
+    assert read_block(peer, "h", 3, 2) == (b"tw", False)
+    peer.call("fs/close", handleId="h")
+
+
+@pytest.mark.parametrize("commit", [True, False, None])
+def test_a_write_is_seen_when_it_is_committed(peer: Peer, tmp_path: Path, commit: bool | None) -> None:
+    """And never otherwise; nothing else ever appears in the directory. The mode of the old file stays."""
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_bytes(b"old")
+    path.chmod(0o751)
+    link.symlink_to("file")
+    assert peer.call("fs/open", handleId="h", path=str(link), mode="write") == {"handleId": "h"}
+    for offset, data in ((6, b"67"), (0, b"012")):
+        assert peer.result(request_block(peer, "h", offset, data)) == {}
+    assert path.read_bytes() == b"old" and sorted(os.listdir(tmp_path)) == ["file", "link"]
+    assert peer.call("fs/close", handleId="h", commit=commit) == {}
+    assert path.read_bytes() == (b"012\0\0\x0067" if commit else b"old")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o751
+    assert sorted(os.listdir(tmp_path)) == ["file", "link"]
+
+
+def test_the_faults_of_handles(peer: Peer, tmp_path: Path) -> None:
+    """Each with its kind; what was open before goes on."""
+    path = str(tmp_path / "file")
+    (tmp_path / "file").write_bytes(b"data")
+    os.mkfifo(tmp_path / "fifo")
+    peer.call("fs/open", handleId="r", path=path)
+    peer.call("fs/open", handleId="w", path=path, mode="write")
+    wrong: list[tuple[str, Json, tuple[int, str]]] = [
+        ("fs/open", {"handleId": "r", "path": path}, (-32600, "duplicateHandle")),
+        ("fs/open", {"handleId": "w", "path": "relative"}, (-32600, "duplicateHandle")),
+        ("fs/open", {"handleId": "x", "path": path, "mode": "append"}, (-32602, "invalidParams")),
+        ("fs/open", {"path": path}, (-32602, "invalidParams")),
+        ("fs/open", {"handleId": "x", "path": str(tmp_path)}, (-32600, "isADirectory")),
+        ("fs/open", {"handleId": "x", "path": str(tmp_path), "mode": "write"}, (-32600, "isADirectory")),
+        ("fs/open", {"handleId": "x", "path": str(tmp_path / "fifo")}, (-32600, "invalidInput")),
+        ("fs/open", {"handleId": "x", "path": str(tmp_path / "fifo"), "mode": "write"}, (-32600, "invalidInput")),
+        ("fs/open", {"handleId": "x", "path": "/dev/zero"}, (-32600, "invalidInput")),
+        ("fs/readBlock", {"handleId": "x", "offset": 0, "len": 1}, (-32600, "unknownHandle")),
+        ("fs/readBlock", {"handleId": "w", "offset": 0, "len": 1}, (-32600, "invalidInput")),
+        ("fs/readBlock", {"handleId": "r", "offset": 0, "len": MIB + 1}, (-32602, "invalidParams")),
+        ("fs/readBlock", {"handleId": "r", "offset": -1, "len": 1}, (-32602, "invalidParams")),
+        ("fs/readBlock", {"handleId": "r", "offset": 0}, (-32602, "invalidParams")),
+        ("fs/writeBlock", {"handleId": "x", "offset": 0, "chunk": ""}, (-32600, "unknownHandle")),
+        ("fs/writeBlock", {"handleId": "r", "offset": 0, "chunk": ""}, (-32600, "invalidInput")),
+        ("fs/writeBlock", {"handleId": "w", "offset": 0, "chunk": "%"}, (-32600, "invalidInput")),
+        ("fs/writeBlock", {"handleId": "w", "offset": 2**53, "chunk": ""}, (-32602, "invalidParams")),
+        ("fs/close", {"handleId": "x", "commit": True}, (-32600, "unknownHandle")),
+        ("fs/close", {"handleId": "r", "commit": 1}, (-32602, "invalidParams")),
+    ]
+    for method, params, expected in wrong:
+        assert kind_of(peer.refused(method, **params)) == expected, (method, params)
+    assert read_block(peer, "r", 0, 4) == (b"data", True)
+    assert peer.call("fs/close", handleId="w") == peer.call("fs/close", handleId="r") == {}
+    assert kind_of(peer.refused("fs/close", handleId="r")) == (-32600, "unknownHandle")
+
+
+def test_handles_belong_to_their_connection(open_websocket: OpenPeer, tmp_path: Path) -> None:
+    """Another one may use the same id, and can't use this one's."""
+    (tmp_path / "file").write_bytes(b"data")
+    peer, other = open_websocket().handshake(), open_websocket().handshake()
+    peer.call("fs/open", handleId="h", path=str(tmp_path / "file"))
+    assert kind_of(other.refused("fs/readBlock", handleId="h", offset=0, len=1)) == (-32600, "unknownHandle")
+    other.call("fs/open", handleId="h", path=str(tmp_path / "new"), mode="write")
+    assert read_block(peer, "h", 0, 9) == (b"data", True)
+
+
+def test_a_connection_has_only_so_many_handles(open_peer: OpenPeer, tmp_path: Path) -> None:
+    """One more is refused, naming the limit, until one is closed."""
+    (tmp_path / "file").touch()
+    peer = open_peer().handshake()
+    path = str(tmp_path / "file")
+    for number in range(128):
+        peer.call("fs/open", handleId=str(number), path=path, mode=["read", "write"][number % 2])
+    error = peer.refused("fs/open", handleId="more", path=path)
+    assert kind_of(error) == (-32600, "limitExceeded")
+    assert "128" in error["message"] and "handles" in error["message"]
+    peer.call("fs/close", handleId="77")
+    peer.call("fs/open", handleId="more", path=path)
+
+
+def test_blocks_sent_at_once_take_effect_in_order(peer: Peer, tmp_path: Path) -> None:
+    """From the open to the read of what was committed."""
+    path = str(tmp_path / "file")
+    ids = [peer.request("fs/open", handleId="h", path=path, mode="write")]
+    ids += [request_block(peer, "h", number, b"%d" % (number % 10) * 5) for number in range(100)]
+    ids += [peer.request("fs/close", handleId="h", commit=True), peer.request("fs/open", handleId="h", path=path)]
+    reading = peer.request("fs/readBlock", handleId="h", offset=0, len=1000)
+    ids += [peer.request("fs/close", handleId="h")]
+    assert all("result" in peer.answer(id) for id in ids)
+    expected = b"".join(b"%d" % (number % 10) for number in range(100)) + b"9999"
+    assert peer.result(reading) == {"chunk": text_of(expected), "eof": True}
+
+
+def test_300_mib_with_holes_take_little_memory(listen: Callable[..., Program], open_websocket: OpenPeer) -> None:
+    """From the last block to the first, and back through the blocks."""
+    server = listen()
+    peer = open_websocket(server).handshake()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "file")
+        before = peak_bytes(server.pid)
+        peer.call("fs/open", handleId="h", path=str(path), mode="write")
+        blocks = {offset * MIB: os.urandom(MIB) for offset in range(299, 0, -13)}
+        for offset, data in blocks.items():
+            peer.result(request_block(peer, "h", offset, data))
+        peer.call("fs/close", handleId="h", commit=True)
+        assert os.listdir(directory) == ["file"]
+        assert path.stat().st_size == 300 * MIB
+        assert path.stat().st_blocks * 512 < 100 * MIB
+        peer.call("fs/open", handleId="h", path=str(path))
+        for offset, data in blocks.items():
+            assert read_block(peer, "h", offset, MIB) == (data, offset == 299 * MIB)
+            assert read_block(peer, "h", offset - MIB, MIB) == (bytes(MIB), False)
+        assert peak_bytes(server.pid) - before < 64 * MIB
+
+
+def open_drafts(pid: int) -> int:
+    """How many files a program has open that have no name."""
+    found = 0
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found += os.readlink(f"/proc/{pid}/fd/{fd}").endswith(" (deleted)")
+    return found
+
+
+@pytest.mark.parametrize("end", [Peer.close, shut_down], ids=lambda end: str(end.__name__))
+def test_the_end_of_a_connection_leaves_nothing_open(
+    listen: Callable[..., Program], open_websocket: OpenPeer, tmp_path: Path, end: Callable[[Peer], None]
+) -> None:
+    """What was not committed is gone, also in the middle of a stream of blocks; an old file stays as it was."""
+    server = listen()
+    watcher = open_websocket(server).handshake()
+    watcher.call("fs/getMetadata", path="/")
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    bare = descriptors(server.pid)
+    for _ in range(3):
+        peer = open_websocket(server).handshake()
+        for number in range(40):
+            peer.call("fs/open", handleId=str(number), path=str(path), mode=["read", "write"][number % 2])
+        assert open_drafts(server.pid) == 20
+        for number in range(1, 40, 2):
+            request_block(peer, str(number), 0, b"new" * 100_000)
+        end(peer)
+    assert eventually(lambda: descriptors(server.pid) <= bare), descriptors(server.pid)
+    assert open_drafts(server.pid) == 0
+    assert (os.listdir(tmp_path), path.read_bytes()) == (["file"], b"old")
+
+
+def test_a_server_that_is_killed_leaves_no_draft(listen: Callable[..., Program], open_websocket: OpenPeer) -> None:
+    """Files without a name go with it."""
+    server = listen()
+    peer = open_websocket(server).handshake()
+    with tempfile.TemporaryDirectory() as directory:
+        peer.call("fs/open", handleId="h", path=f"{directory}/file", mode="write")
+        peer.result(request_block(peer, "h", 0, b"data"))
+        server.process.kill()
+        server.wait()
+        assert os.listdir(directory) == []
+
+
+def test_at_the_end_of_stdin_blocks_read_before_are_written(open_stdio: OpenPeer, tmp_path: Path) -> None:
+    """And committed when that was asked for; the rest is discarded."""
+    peer = open_stdio().handshake()
+    ids = []
+    for name in ("kept", "lost"):
+        ids.append(peer.request("fs/open", handleId=name, path=str(tmp_path / name), mode="write"))
+        ids += [request_block(peer, name, number * 1000, b"x" * 1000) for number in range(50)]
+    ids.append(peer.request("fs/close", handleId="kept", commit=True))
+    peer.link.end_input()  # type: ignore[attr-defined]
+    peer.end()
+    assert all("result" in peer.answer(id) for id in ids)
+    assert peer.program.wait() == 0
+    assert os.listdir(tmp_path) == ["kept"]
+    assert (tmp_path / "kept").read_bytes() == b"x" * 50_000
 
 
 # ---- errors and order ----------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,18 @@ import pytest
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError, InvalidParams, InvalidRequest, NotFound, RpcError
 from execsrv.protocol import (
+    CloseParams,
     CopyParams,
     CreateDirectoryParams,
     Empty,
     Metadata,
+    OpenParams,
+    OpenResult,
     PathParams,
+    ReadBlockParams,
+    ReadBlockResult,
     RemoveParams,
+    WriteBlockParams,
     WriteFileParams,
 )
 from execsrv.server.filesystem import FileSystem
@@ -34,13 +41,17 @@ EVERY_METHOD: list[tuple[str, Callable[[str], Any]]] = [
     ("remove", RemoveParams),
     ("copy", lambda path: CopyParams("/", path)),
     ("copy", lambda path: CopyParams(path, "/")),
+    ("open", lambda path: OpenParams("h", path)),
+    ("open", lambda path: OpenParams("h", path, "write")),
 ]
 
 
 @pytest.fixture
-def files() -> FileSystem:
-    """A file system with the default limits."""
-    return FileSystem(ExecServerConfig())
+def files() -> Iterator[FileSystem]:
+    """A file system with the default limits; what is open at the end is closed."""
+    files = FileSystem(ExecServerConfig())
+    yield files
+    files.handles.close_all()
 
 
 def fault_of(call: Callable[[], object]) -> RpcError:
@@ -77,6 +88,8 @@ def test_the_field_of_a_bad_path_is_named(files: FileSystem) -> None:
         ("read_directory", PathParams("/no/such/file")),
         ("remove", RemoveParams("/no/such/file", force=False)),
         ("copy", CopyParams("/no/such/file", "/no/such/copy")),
+        ("open", OpenParams("h", "/no/such/file")),
+        ("open", OpenParams("h", "/no/such/file", "write")),
     ],
 )
 def test_a_missing_file_is_not_found(files: FileSystem, method: str, params: Any) -> None:
@@ -98,6 +111,8 @@ def test_a_missing_file_is_not_found(files: FileSystem, method: str, params: Any
         ("read_directory", lambda d: PathParams(f"{d}/f"), "notADirectory", errno.ENOTDIR),
         ("remove", lambda d: RemoveParams(d, recursive=False), "directoryNotEmpty", errno.ENOTEMPTY),
         ("copy", lambda d: CopyParams(d, f"{d}/../f", recursive=True), "notADirectory", errno.ENOTDIR),
+        ("open", lambda d: OpenParams("h", f"{d}/loop"), "ioError", errno.ELOOP),
+        ("open", lambda d: OpenParams("h", f"{d}/f/x", "write"), "notADirectory", errno.ENOTDIR),
     ],
 )
 def test_other_faults_of_the_system_have_kinds(
@@ -148,6 +163,17 @@ def test_bad_base64_is_refused_and_nothing_written(files: FileSystem, tmp_path: 
     assert (fault.code, fault.kind) == (-32600, "invalidInput")
     assert fault.message.startswith("fs/writeFile requires valid base64 dataBase64")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["!", "eA", "eA==\n", "-_-_", "\ud800"])
+def test_bad_base64_of_a_block_is_refused_and_nothing_written(files: FileSystem, tmp_path: Path, text: str) -> None:
+    """In the words of fs/writeFile; the handle goes on, and may be committed."""
+    files.open(OpenParams("h", f"{tmp_path}/file", "write"))
+    fault = fault_of(lambda: files.write_block(WriteBlockParams("h", 0, text)))
+    assert (fault.code, fault.kind) == (-32600, "invalidInput")
+    assert fault.message.startswith("fs/writeBlock requires valid base64 chunk")
+    files.close(CloseParams("h", commit=True))
+    assert (tmp_path / "file").read_bytes() == b""
 
 
 def test_the_path_is_judged_before_the_base64(files: FileSystem) -> None:
@@ -274,3 +300,106 @@ def test_copy_takes_files_by_default_and_directories_when_asked(files: FileSyste
     assert fault.message == "fs/copy requires recursive: true when sourcePath is a directory"
     assert files.copy(CopyParams(f"{tmp_path}/a", f"{tmp_path}/b", recursive=True)) == Empty()
     assert (tmp_path / "f").read_bytes() == (tmp_path / "b/f").read_bytes() == b"data"
+
+
+def test_a_file_is_written_and_read_in_blocks(files: FileSystem, tmp_path: Path) -> None:
+    """A commit shows it, and the id is free again."""
+    path = f"{tmp_path}/file"
+    assert files.open(OpenParams("h", path, "write")) == OpenResult("h")
+    for offset, data in ((4, b"45"), (0, b"01")):
+        assert files.write_block(WriteBlockParams("h", offset, encode_base64(data))) == Empty()
+    assert os.listdir(tmp_path) == []
+    assert files.close(CloseParams("h", commit=True)) == Empty()
+    assert files.open(OpenParams("h", path)) == OpenResult("h")
+    blocks = [
+        (0, 5, b"01\0\x004", False),
+        (0, 6, b"01\0\x0045", True),
+        (5, 9, b"5", True),
+        (3, 0, b"", False),
+        (6, 0, b"", True),
+        (99, 9, b"", True),
+    ]
+    for offset, length, data, eof in blocks:
+        assert files.read_block(ReadBlockParams("h", offset, length)) == ReadBlockResult(data, eof)
+    assert files.close(CloseParams("h", commit=True)) == Empty()
+
+
+def test_the_end_of_a_file_that_tells_no_size_is_told(files: FileSystem) -> None:
+    """Those of /proc say 0."""
+    whole = Path("/proc/self/cmdline").read_bytes()
+    files.open(OpenParams("h", "/proc/self/cmdline"))
+    for length, eof in ((len(whole) - 1, False), (len(whole), True), (1 << 20, True)):
+        assert files.read_block(ReadBlockParams("h", 0, length)) == ReadBlockResult(whole[:length], eof)
+
+
+@pytest.mark.parametrize("commit", [False, None])
+def test_without_a_commit_a_close_discards(files: FileSystem, tmp_path: Path, commit: bool | None) -> None:
+    """The old content stays."""
+    (tmp_path / "file").write_bytes(b"old")
+    files.open(OpenParams("h", f"{tmp_path}/file", "write"))
+    files.write_block(WriteBlockParams("h", 0, encode_base64(b"new")))
+    assert files.close(CloseParams("h") if commit is None else CloseParams("h", commit)) == Empty()
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_the_faults_of_a_handle_have_kinds(files: FileSystem, tmp_path: Path) -> None:
+    """They come before those of the path and of the base64; the handles go on."""
+    (tmp_path / "file").write_bytes(b"data")
+    files.open(OpenParams("r", f"{tmp_path}/file"))
+    files.open(OpenParams("w", f"{tmp_path}/file", "write"))
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: files.open(OpenParams("r", "relative")), "duplicateHandle"),
+        (lambda: files.open(OpenParams("w", f"{tmp_path}/file")), "duplicateHandle"),
+        (lambda: files.read_block(ReadBlockParams("none", 0, 1)), "unknownHandle"),
+        (lambda: files.write_block(WriteBlockParams("none", 0, "!")), "unknownHandle"),
+        (lambda: files.close(CloseParams("none", commit=True)), "unknownHandle"),
+        (lambda: files.read_block(ReadBlockParams("w", 0, 1)), "invalidInput"),
+        (lambda: files.write_block(WriteBlockParams("r", 0, "!")), "invalidInput"),
+    ]
+    for call, kind in calls:
+        fault = fault_of(call)
+        assert (fault.code, fault.kind) == (-32600, kind)
+    assert files.read_block(ReadBlockParams("r", 0, 4)).chunk == b"data"
+    assert files.write_block(WriteBlockParams("w", 0, "eA==")) == Empty()
+
+
+def test_a_failed_open_takes_no_id(files: FileSystem, tmp_path: Path) -> None:
+    """It can be used at once."""
+    for mode in ("read", "write"):
+        with pytest.raises(NotFound):
+            files.open(OpenParams("h", f"{tmp_path}/none/file", mode))  # type: ignore[arg-type]
+        assert fault_of(lambda: files.close(CloseParams("h"))).kind == "unknownHandle"
+
+
+def test_too_many_handles_are_refused(files: FileSystem, tmp_path: Path) -> None:
+    """The limit is told; what is refused first is an id in use, and last the path."""
+    (tmp_path / "file").touch()
+    for number in range(128):
+        files.open(OpenParams(str(number), f"{tmp_path}/file"))
+    fault = fault_of(lambda: files.open(OpenParams("more", "relative")))
+    assert (fault.code, fault.kind) == (-32600, "limitExceeded") and "128" in fault.message
+    assert fault_of(lambda: files.open(OpenParams("5", "relative"))).kind == "duplicateHandle"
+
+
+def test_a_commit_that_fails_frees_the_id_and_leaves_nothing(files: FileSystem, tmp_path: Path) -> None:
+    """A directory in the way, a device that is full, a block that was refused before."""
+    before = os.listdir("/proc/self/fd")
+    files.open(OpenParams("a", f"{tmp_path}/file", "write"))
+    (tmp_path / "file").mkdir()
+    files.open(OpenParams("b", "/dev/full", "write"))
+    files.write_block(WriteBlockParams("b", 0, "eA=="))
+    files.open(OpenParams("c", f"{tmp_path}/new", "write"))
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
+    try:
+        fault = fault_of(lambda: files.write_block(WriteBlockParams("c", 1000, "eA==")))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert (fault.kind, fault.data["errno"]) == ("ioError", errno.EFBIG) and f"{tmp_path}/new" in fault.message
+    for handle_id, expected in (("a", (-32600, "isADirectory")), ("b", (-32603, "ioError")), ("c", (-32603, "ioError"))):
+        fault = fault_of(lambda: files.close(CloseParams(handle_id, commit=True)))
+        assert (fault.code, fault.kind) == expected
+        assert fault_of(lambda: files.close(CloseParams(handle_id))).kind == "unknownHandle"
+    assert os.listdir("/proc/self/fd") == before
+    assert os.listdir(tmp_path) == ["file"] and os.listdir(tmp_path / "file") == []

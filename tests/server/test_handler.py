@@ -6,16 +6,19 @@ import os
 import pwd
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import gevent
 import pytest
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InvalidRequest
-from execsrv.protocol import InitializeParams, ProcessStartParams
+from execsrv.protocol import InitializeParams, OpenParams, ProcessStartParams
 from execsrv.server.handler import Handler, environment_info
+from execsrv.server.workers import FILE_THREADS
 from execsrv.version import __version__
 
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from execsrv.server.workers import Workers
 
 CLIENT = InitializeParams("test")
+
+#: Longest wait for anything, in seconds.
+TIME_LIMIT_S = 20
 
 
 @pytest.fixture
@@ -108,3 +114,34 @@ def test_the_end_kills_the_processes_of_both_dialects(handler: Handler, sink: Re
     handler.end("connectionClosed", 10)
     assert sink.wait_exited("p").reason == "shutdown"
     assert sink.of("q")[-1].exit_code == 137
+
+
+def test_the_end_closes_what_is_open(handler: Handler, nothing_left: Callable[[], None], tmp_path: Path) -> None:
+    """That of the processes alone does not; what is written and not committed is gone, and nothing opens any more."""
+    (tmp_path / "file").touch()
+    before = len(os.listdir("/proc/self/fd"))
+    handler.files.open(OpenParams("r", f"{tmp_path}/file"))
+    handler.files.open(OpenParams("w", f"{tmp_path}/new", "write"))
+    handler.end_processes("connectionClosed", 10)
+    assert len(os.listdir("/proc/self/fd")) == before + 2
+    for _ in range(2):
+        handler.end("connectionClosed", 10)
+        nothing_left()
+    handler.files.open(OpenParams("late", f"{tmp_path}/file"))
+    nothing_left()
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_the_end_waits_for_no_disk(handler: Handler, workers: Workers, tmp_path: Path) -> None:
+    """When all threads are stuck, files are closed as soon as one is free."""
+    handler.files.open(OpenParams("w", f"{tmp_path}/file", "write"))
+    before = len(os.listdir("/proc/self/fd"))
+    stuck = threading.Event()
+    jobs = [workers.files.spawn(stuck.wait, TIME_LIMIT_S) for _ in range(FILE_THREADS)]
+    with gevent.Timeout(TIME_LIMIT_S / 2):
+        handler.end("connectionClosed", 10)
+    stuck.set()
+    gevent.joinall(jobs, timeout=TIME_LIMIT_S)
+    with gevent.Timeout(TIME_LIMIT_S):
+        while len(os.listdir("/proc/self/fd")) >= before:
+            gevent.sleep(0.001)
