@@ -219,6 +219,7 @@ class Process:
         self._dead = True
         for name, output in self._outputs.items():
             self._forward_rest(name, output)
+        self.window.wake()  # perhaps nothing is left to wait for
         self._report_exit(code, signal_name)
         self._start_timer(self._bounds.drain_timeout, self.give_up)
         gevent.joinall(pumps)
@@ -254,8 +255,9 @@ class Process:
             while not ended:
                 output.wait_readable()
                 at_end = output.is_at_end()  # which needs no room in the window
-                if not at_end:
+                if self.window.is_shut and not at_end:
                     self.window.wait()
+                    continue
                 with self._sink.turn():
                     ended = self._forward(name, output, 1 if at_end else self.window.room(OUTPUT_CHUNK_BYTES))
             return True

@@ -20,16 +20,25 @@ class Window:
         self._size = size
         self._unacknowledged: deque[tuple[int, int]] = deque()
         self._bytes = 0
-        self._opened = Condition()
+        self._changed = Condition()
 
     def room(self, wanted: int) -> int:
         """How many of ``wanted`` bytes may be sent now."""
         return wanted if self._size is None else max(0, min(wanted, self._size - self._bytes))
 
+    @property
+    def is_shut(self) -> bool:
+        """May nothing be sent now?"""
+        return self.room(1) < 1
+
     def wait(self) -> None:
-        """Wait until at least one byte may be sent."""
-        while self.room(1) < 1:
-            self._opened.wait()
+        """While it is shut, wait until it may be open, or something else has changed."""
+        if self.is_shut:
+            self._changed.wait()
+
+    def wake(self) -> None:
+        """Let who waits look for himself."""
+        self._changed.notify_all()
 
     def sent(self, seq: int, length: int) -> None:
         """Count an output of ``length`` bytes, a tiny one as LEAST_BYTES."""
@@ -40,12 +49,14 @@ class Window:
 
     def acknowledge(self, seq: int) -> None:
         """The client has taken everything up to ``seq``."""
+        before = self._bytes
         while self._unacknowledged and self._unacknowledged[0][0] <= seq:
             self._bytes -= self._unacknowledged.popleft()[1]
-        self._opened.notify_all()
+        if self._bytes < before:
+            self.wake()
 
     def lift(self) -> None:
         """Count no more: whatever is left goes out."""
         self._size = None
         self._unacknowledged.clear()
-        self._opened.notify_all()
+        self.wake()
