@@ -12,6 +12,7 @@ from gevent.event import Event
 from execsrv.config import ExecServerConfig
 from execsrv.server.connection import Connection
 from execsrv.server.processes.nofile import raise_own_limit
+from execsrv.server.reaper import adopts_orphans, start_reaping
 from execsrv.server.workers import Workers
 from execsrv.transports import Transport
 from execsrv.transports.stdio import StdioTransport, claim_stdio, seal_descriptors
@@ -59,6 +60,8 @@ class Daemon:
         self._connections: set[Connection] = set()
         for number in STOP_SIGNALS:
             gevent.signal_handler(number, self.stopped.set)
+        if adopts_orphans():
+            start_reaping()
 
     def serve(self, transport: Transport) -> None:
         """Serve one peer until its connection is over."""

@@ -52,6 +52,7 @@ class FirstCut:
             self._supervisor.start(process)
         except BaseException:
             del self._running[process_id]
+            self._supervisor.abandon(process)
             raise
         return CommandExecResult(process_id, process.pid)
 

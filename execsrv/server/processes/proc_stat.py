@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-ZOMBIE = b"Z"
-_DEAD_STATES = (ZOMBIE, b"X", b"x")
+#: A pid, and when it was started: what tells a process from a later one of the same number.
+Identity: TypeAlias = tuple[int, int]
+
+_ZOMBIE = b"Z"
+_DEAD_STATES = (_ZOMBIE, b"X", b"x")
 
 
 class ProcStat(NamedTuple):
@@ -24,6 +27,16 @@ class ProcStat(NamedTuple):
     def is_alive(self) -> bool:
         """Has it not ended?"""
         return self.state not in _DEAD_STATES
+
+    @property
+    def is_zombie(self) -> bool:
+        """Has it ended, and does it wait to be reaped?"""
+        return self.state == _ZOMBIE
+
+    @property
+    def identity(self) -> Identity:
+        """What no other process has."""
+        return self.pid, self.started
 
 
 def all_processes() -> Iterator[ProcStat]:

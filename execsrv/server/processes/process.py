@@ -28,9 +28,10 @@ from execsrv.protocol import (
 from execsrv.server.condition import Condition
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.descriptor import Descriptor, DescriptorClosed
+from execsrv.server.processes.ending import Ending
 from execsrv.server.processes.faults import no_terminal, process_exited, unknown_process
 from execsrv.server.processes.output_log import OutputLog
-from execsrv.server.processes.sessions import is_group_of, kill_sessions, signal_groups, signal_session
+from execsrv.server.processes.sessions import is_group_of, signal_groups
 from execsrv.server.processes.spawn import Child
 from execsrv.server.processes.stdin import Stdin
 from execsrv.server.processes.window import Window
@@ -95,11 +96,13 @@ class Process:
         self.is_ours = False
         self._failed = False
         self._dead = False
+        self._output_complete = True
         self._sink = sink
         self._child: Child | None = None
         self._pidfd: Descriptor | None = None
         self._outputs: dict[StreamName, Descriptor] = {}
         self._input: Descriptor | None = None
+        self._ending: Ending | None = None
         self._end_reason: ExitReason | None = None
         self._bounds = bounds
         self._timers: list[gevent.Greenlet[..., None]] = []
@@ -144,6 +147,7 @@ class Process:
         """Own the started ``child``; ``run`` must follow."""
         self._child = child
         self.is_ours = True
+        self._ending = Ending(child.pid, self.window.lift)
         self.started_at_ms = _now_ms()
         self.command = dataclasses.replace(self.command, env={})  # it can be large, and has served its purpose
         self.changed.notify_all()
@@ -154,7 +158,7 @@ class Process:
         elif child.stdin is not None:
             self._input = Descriptor(child.stdin)
         if self._input:
-            self.stdin.attach(self._input)
+            self.stdin.attach(self._input, child.terminal and child.terminal.end_of_file)
 
     def fail(self) -> None:
         """The system refused to start it: who waits for it learns that there is no such process."""
@@ -162,11 +166,22 @@ class Process:
         self.stdin.close(unknown_process(self.process_id))
         self.changed.notify_all()
 
-    def expect_end(self, reason: ExitReason) -> None:
-        """Its session is ended next: report that as the ``reason``, and hold no output back for an ack."""
+    def end(self, reason: ExitReason, grace: float | None = None) -> None:
+        """End the whole session: by SIGKILL, or by SIGTERM and ``grace`` seconds later by SIGKILL."""
+        if not self.is_ours:
+            return
+        ending = self.expect_end(reason)
+        if grace is None:
+            ending.force()
+        else:
+            ending.ask(grace)
+
+    def expect_end(self, reason: ExitReason) -> Ending:
+        """Its session is ended next: report that as the ``reason``. Returns what ends it."""
         if not self._has_ended():
             self._end_reason = self._end_reason or reason
-        self.window.lift()
+        assert self._ending
+        return self._ending
 
     def terminate(self, grace: float | None = None) -> bool:
         """End the whole session, unless it is closed; was it running? Waits while it is starting.
@@ -174,7 +189,7 @@ class Process:
         grace: seconds between SIGTERM and SIGKILL; None: SIGKILL at once.
         """
         self.wait_until_started()
-        self._end("terminated", grace)
+        self.end("terminated", grace)
         return not self.exited
 
     def signal(self, number: int) -> None:
@@ -182,39 +197,43 @@ class Process:
 
         Waits while it is starting. Raises InvalidRequest when it has exited.
         """
-        self._wait_until_usable()
-        terminal = self._child and self._child.terminal
-        group = os.tcgetpgrp(terminal.fd) if terminal else self.pid
+        terminal = self._wait_until_usable().terminal
+        group = terminal.foreground_group() if terminal else self.pid
         # The foreground group's number is a stranger's when that group has ended since.
-        signal_groups([group if is_group_of(group, self.pid) else self.pid], number)
+        is_own = group == self.pid or is_group_of(group, self.pid)
+        signal_groups([group if is_own else self.pid], number)
 
     def resize(self, size: Size) -> None:
         """Give the terminal another size. Raises InvalidRequest when there is none, or the process has exited."""
-        self._wait_until_usable()
-        assert self._child
-        if self._child.terminal is None:
+        terminal = self._wait_until_usable().terminal
+        if terminal is None:
             raise no_terminal(self.process_id)
-        self._child.terminal.setwinsize(size.rows, size.cols)
+        terminal.setwinsize(size.rows, size.cols)
 
     def close_stdin(self) -> None:
-        """End the input behind what was written before; twice, or without one, is harmless."""
+        """End the input behind what was written before; twice, or without one, is harmless.
+
+        Waits while it is starting; what is written meanwhile is refused.
+        """
+        self.stdin.finish()
         self.wait_until_started()
-        terminal = self._child and self._child.terminal
-        self.stdin.finish(terminal.end_of_file if terminal and not self.exited else None)
 
     def give_up(self) -> None:
         """Read no more of what descendants write: once it has exited, ``closed`` follows at once."""
         self.window.lift()
         for output in self._outputs.values():
+            with contextlib.suppress(DescriptorClosed):
+                self._output_complete &= output.is_at_end()
             output.close()
 
     # ---- its life --------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Report the started child's whole life; return when it is closed and reaped."""
+        assert self._ending
         self._sink.put(ProcessStarted(self.process_id, self.pid))
         pumps = [gevent.spawn(self._pump, name, output) for name, output in self._outputs.items()]
-        self._start_timer(self._bounds.timeout, self._end, "timeout", TIMEOUT_GRACE_S)
+        self._start_timer(self._bounds.timeout, self.end, "timeout", TIMEOUT_GRACE_S)
         code, signal_name = self._wait_for_exit()
         self._dead = True
         for name, output in self._outputs.items():
@@ -223,34 +242,25 @@ class Process:
         self._report_exit(code, signal_name)
         self._start_timer(self._bounds.drain_timeout, self.give_up)
         gevent.joinall(pumps)
-        self._report_close(output_complete=all(pump.value for pump in pumps))
+        self._ending.wait_for_survivors()
+        self._report_close()
         self._release()
 
-    def _end(self, reason: ExitReason, grace: float | None = None) -> None:
-        """End the whole session: by SIGKILL, or by SIGTERM and so many seconds later by SIGKILL."""
-        if not self.is_ours:
-            return
-        self.expect_end(reason)
-        if grace is None:
-            kill_sessions([self.pid])
-        else:
-            signal_session(self.pid, signal.SIGTERM)
-            signal_session(self.pid, signal.SIGCONT)  # one that is stopped could not end by itself
-            self._start_timer(grace, self._end, reason)
-
-    def _wait_until_usable(self) -> None:
+    def _wait_until_usable(self) -> Child:
         self.wait_until_started()
-        if self.exited:
+        if self.exited or not self.is_ours:
             raise process_exited(self.process_id)
+        assert self._child
+        return self._child
 
     def _start_timer(self, seconds: float | None, function: Callable[..., None], *args: object) -> None:
         """Call ``function`` after so many seconds, unless the process is closed before."""
         if seconds is not None:
             self._timers.append(gevent.spawn_later(seconds, function, *args))
 
-    def _pump(self, name: StreamName, output: Descriptor) -> bool:
-        """Forward a stream until its end, or until it is given up (False)."""
-        try:
+    def _pump(self, name: StreamName, output: Descriptor) -> None:
+        """Forward a stream until its end, or until it is given up."""
+        with contextlib.suppress(DescriptorClosed):
             ended = False
             while not ended:
                 output.wait_readable()
@@ -260,9 +270,6 @@ class Process:
                     continue
                 with self._sink.turn():
                     ended = self._forward(name, output, 1 if at_end else self.window.room(OUTPUT_CHUNK_BYTES))
-            return True
-        except DescriptorClosed:
-            return False
 
     def _has_ended(self) -> bool:
         """Has it ended by itself, whether or not that was noticed already?"""
@@ -295,12 +302,13 @@ class Process:
 
     def _wait_for_exit(self) -> tuple[int, str | None]:
         """Exit code and signal name. The zombie stays, so that nobody else gets its number (waitid(2))."""
-        assert self._pidfd
+        assert self._pidfd and self._ending
         self._pidfd.wait_readable()
         try:
             status = os.waitid(os.P_PIDFD, self._pidfd.fd, os.WEXITED | os.WNOWAIT)
         except ChildProcessError:  # somebody else in this program reaped it: its number may be a stranger's
             self.is_ours = False
+            self._ending.cancel()
             status = None
         if status is None:
             return UNKNOWN_EXIT_CODE, None
@@ -330,9 +338,9 @@ class Process:
         if self._input and self.command.size is None:
             self._input.close()
 
-    def _report_close(self, output_complete: bool) -> None:
+    def _report_close(self) -> None:
         self.closed = True
-        self._report(ProcessClosed(self.process_id, self._take_seq(), output_complete))
+        self._report(ProcessClosed(self.process_id, self._take_seq(), self._output_complete))
 
     def _report(self, event: Event) -> None:
         self._sink.put(event)
@@ -345,8 +353,9 @@ class Process:
 
     def _release(self) -> None:
         """Reap the child and close what is ours."""
-        assert self._pidfd
+        assert self._pidfd and self._ending
         self.is_ours = False
+        self._ending.cancel()
         gevent.killall(self._timers, block=False)
         try:
             os.waitid(os.P_PIDFD, self._pidfd.fd, os.WEXITED | os.WNOHANG)

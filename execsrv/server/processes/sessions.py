@@ -1,29 +1,34 @@
-"""Signals for whole sessions: every child leads one, and a job of an interactive shell has a group of its own in it."""
+"""Signals for whole sessions: every child leads one, and a job of an interactive shell has a group of its own in it.
+
+A descendant that has left its session is found while its ancestors live. Where they may end before it does, its
+identity has to be kept.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
-from execsrv.server.processes.proc_stat import ProcStat, all_processes, read_stat
+from execsrv.server.processes.proc_stat import Identity, ProcStat, all_processes, read_stat
 
 #: How often the system is searched for processes that were made meanwhile.
 MAX_ROUNDS = 8
 
+_NOBODY = -1
 
-def kill_sessions(leaders: Collection[int]) -> None:
+
+def kill_sessions(leaders: Collection[int], escaped: Collection[Identity] = ()) -> None:
     """Send SIGKILL to every process of the sessions that ``leaders`` lead, and to their descendants elsewhere.
 
-    A descendant that left the session is found while its ancestors live; it is stopped first, so that it makes no
-    others meanwhile. The leaders must not have been reaped: until then no stranger has their number as pid, group or
-    session.
+    Those are stopped first, so that they make no others meanwhile; ``escaped`` are those of them that are known. The
+    leaders must not have been reaped: until then no stranger has their number as pid, group or session.
     """
     sessions = set(leaders)
     if not sessions:
         return
     processes = list(all_processes())
-    escaped = _stop_descendants_elsewhere(sessions, processes)
+    stopped = _stop_escaped(sessions, processes, escaped)
     killed: set[int] = set()
     groups = _groups_of(sessions, processes) | sessions
     for _ in range(MAX_ROUNDS):
@@ -32,21 +37,34 @@ def kill_sessions(leaders: Collection[int]) -> None:
         groups = _groups_of(sessions, all_processes()) - killed
         if not groups:
             break
-    _signal_each(escaped, signal.SIGKILL)
+    _signal_each(stopped, signal.SIGKILL)
 
 
-def signal_session(leader: int, number: int) -> None:
-    """Send a signal to every process group of the session that ``leader``, who was not reaped, leads."""
-    signal_groups(_groups_of({leader}, all_processes()) | {leader}, number)
+def signal_session(leader: int, escaped: Collection[Identity], *numbers: int) -> Collection[Identity]:
+    """Send signals to every group of the session that ``leader``, who was not reaped, leads, and to the escaped.
+
+    Returns who has escaped and lives, as far as that can be found; ``escaped`` are those that are known.
+    """
+    processes = list(all_processes())
+    found = _find_escaped({leader}, processes, escaped)
+    for number in numbers:
+        signal_groups(_groups_of({leader}, processes) | {leader}, number)
+        _signal_each(found, number)
+    return {process.identity for process in found}
+
+
+def session_is_alive(leader: int, escaped: Collection[Identity]) -> bool:
+    """Does any process of the session, or any of the escaped, live?"""
+    return any(
+        process.is_alive and (process.session == leader or process.identity in escaped)
+        for process in all_processes()
+    )
 
 
 def signal_groups(groups: Collection[int], number: int) -> None:
     """Send a signal to every process of ``groups``; what is gone, or became another user's, is left alone."""
     for group in groups:
-        try:
-            os.killpg(group, number)
-        except (ProcessLookupError, PermissionError):
-            pass
+        _try(os.killpg, group, number)
 
 
 def is_group_of(group: int, leader: int) -> bool:
@@ -58,31 +76,36 @@ def _groups_of(sessions: Collection[int], processes: Iterable[ProcStat]) -> set[
     return {process.group for process in processes if process.is_alive and process.session in sessions}
 
 
-def _stop_descendants_elsewhere(leaders: Collection[int], processes: Iterable[ProcStat]) -> Collection[ProcStat]:
-    """Stop the descendants that have left the session, until no further ones are found."""
-    stopped: dict[int, ProcStat] = {}
+def _stop_escaped(
+    sessions: Collection[int], processes: Iterable[ProcStat], known: Collection[Identity]
+) -> Collection[ProcStat]:
+    """Stop who has left the sessions, until no further ones are found."""
+    stopped: dict[Identity, ProcStat] = {}
     for _ in range(MAX_ROUNDS):
-        found = _descendants_elsewhere(leaders, processes)
-        fresh = [process for pid, process in found.items() if pid not in stopped]
+        fresh = [process for process in _find_escaped(sessions, processes, known) if process.identity not in stopped]
         if not fresh:
             break
         _signal_each(fresh, signal.SIGSTOP)
-        stopped |= found
+        stopped |= {process.identity: process for process in fresh}
         processes = all_processes()
     return stopped.values()
 
 
-def _descendants_elsewhere(leaders: Collection[int], processes: Iterable[ProcStat]) -> dict[int, ProcStat]:
-    """The living descendants of ``leaders`` that have left their sessions."""
+def _find_escaped(
+    leaders: Collection[int], processes: Iterable[ProcStat], known: Collection[Identity]
+) -> list[ProcStat]:
+    """The living descendants of ``leaders`` outside their sessions; the ``known`` ones count as such."""
     children: dict[int, list[ProcStat]] = {}
     for process in processes:
-        children.setdefault(process.parent, []).append(process)
-    found, unvisited = dict[int, ProcStat](), list(leaders)
+        parent = _NOBODY if process.identity in known else process.parent
+        children.setdefault(parent, []).append(process)
+    found, unvisited = list[ProcStat](), [_NOBODY, *leaders]
     while unvisited:
-        for child in children.get(unvisited.pop(), ()):
+        # Taken out, since what was read while numbers were used again may form a ring.
+        for child in children.pop(unvisited.pop(), ()):
             unvisited.append(child.pid)
             if child.is_alive and child.session not in leaders:
-                found[child.pid] = child
+                found.append(child)
     return found
 
 
@@ -95,9 +118,14 @@ def _signal_each(processes: Iterable[ProcStat], number: int) -> None:
             continue
         try:
             now = read_stat(process.pid)
-            if now and now.started == process.started:
-                signal.pidfd_send_signal(pidfd, number)
-        except (ProcessLookupError, PermissionError):
-            pass
+            if now and now.identity == process.identity:
+                _try(signal.pidfd_send_signal, pidfd, number)
         finally:
             os.close(pidfd)
+
+
+def _try(send: Callable[[int, int], None], target: int, number: int) -> None:
+    try:
+        send(target, number)
+    except (ProcessLookupError, PermissionError):
+        pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import gevent
 from gevent.event import AsyncResult
@@ -13,6 +14,9 @@ from execsrv.server.processes.faults import limit_exceeded, stdin_closed
 
 #: A further write is refused while this much waits for the child.
 MAX_WAITING_BYTES = 8 * 1024 * 1024
+
+#: What leaves no partial line behind in a terminal: newline, return, Ctrl-C and Ctrl-D (termios(3)).
+LINE_ENDS = b"\n\r\x03\x04"
 
 
 class Stdin:
@@ -25,12 +29,12 @@ class Stdin:
         self._process_id = process_id
         self._closed = not open
         self._finishing = False
-        self._ends_line = True
+        self._at_line_start = True
         self._descriptor: Descriptor | None = None
+        self._end_of_file: Callable[[], bytes] | None = None
         self._waiting: deque[tuple[memoryview, AsyncResult[None]]] = deque()
         self._waiting_bytes = 0
         self._draining = False
-        self._closes_descriptor = False
 
     def write(self, data: bytes) -> None:
         """Queue ``data`` and wait until the child's pipe or terminal has taken it.
@@ -41,7 +45,7 @@ class Stdin:
         if self._waiting_bytes >= MAX_WAITING_BYTES:
             raise limit_exceeded(f"input waiting for process {self._process_id}", MAX_WAITING_BYTES, "bytes")
         rest = memoryview(data)
-        self._ends_line = data.endswith(b"\n") if data else self._ends_line
+        self._at_line_start = data[-1] in LINE_ENDS if data else self._at_line_start
         if self._descriptor and not self._waiting:
             rest = self._write_at_once(self._descriptor, rest)
             if not rest:
@@ -53,25 +57,20 @@ class Stdin:
         if self._closed or self._finishing:
             raise stdin_closed(self._process_id)
 
-    def attach(self, descriptor: Descriptor) -> None:
-        """Start to write what waits to ``descriptor``."""
+    def attach(self, descriptor: Descriptor, end_of_file: Callable[[], bytes] | None = None) -> None:
+        """Start to write what waits to ``descriptor``.
+
+        end_of_file: gives the character that ends a terminal's input at the start of a line; elsewhere it only passes
+        the line on, so that it takes a second one. None for a pipe, which is closed.
+        """
         self._descriptor = descriptor
+        self._end_of_file = end_of_file
         self._start_draining()
 
-    def finish(self, end_of_file: bytes | None) -> None:
-        """Refuse further writes and end the input behind the waiting ones; twice is harmless.
-
-        end_of_file: the character that ends a terminal's input at the start of a line; elsewhere it only passes the
-        line on, so that it takes a second one. None for a pipe, which is closed.
-        """
-        if self._closed or self._finishing:
-            return
+    def finish(self) -> None:
+        """Refuse further writes and end the input behind the waiting ones; twice is harmless."""
         self._finishing = True
-        if end_of_file is not None:
-            self._queue(memoryview(end_of_file if self._ends_line else end_of_file * 2))
-        else:
-            self._closes_descriptor = True
-            self._start_draining()
+        self._start_draining()
 
     def close(self, error: InvalidRequest | None = None) -> None:
         """Refuse further writes and answer the waiting ones, with ``error`` or as closed; twice is harmless."""
@@ -96,7 +95,8 @@ class Stdin:
         return taken
 
     def _start_draining(self) -> None:
-        if self._descriptor and (self._waiting or self._closes_descriptor) and not self._draining:
+        has_work = (self._waiting or self._finishing) and not self._closed
+        if self._descriptor and has_work and not self._draining:
             self._draining = True
             gevent.spawn(self._drain, self._descriptor)
 
@@ -104,12 +104,20 @@ class Stdin:
         try:
             while self._waiting:
                 self._write_first(descriptor)
-            if self._closes_descriptor:
-                descriptor.close()
+            if self._finishing and not self._closed:
+                self._end(descriptor)
         except (OSError, DescriptorClosed):  # nobody reads the other end any more
             self.close()
         finally:
             self._draining = False
+
+    def _end(self, descriptor: Descriptor) -> None:
+        if self._end_of_file is None:
+            descriptor.close()
+        else:
+            self._queue(memoryview(self._end_of_file() * (1 if self._at_line_start else 2)))
+            self._write_first(descriptor)
+        self.close()
 
     def _write_first(self, descriptor: Descriptor) -> None:
         data, taken = self._waiting[0]

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import signal
+import contextlib
+import weakref
 from collections.abc import Callable
 
 import gevent
 
 from execsrv.config import ExecServerConfig
-from execsrv.errors import InternalError
+from execsrv.errors import InternalError, InvalidRequest
 from execsrv.protocol import ExitReason
 from execsrv.server.condition import Condition
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.faults import limit_exceeded
 from execsrv.server.processes.process import Bounds, Process, Sink
-from execsrv.server.processes.sessions import kill_sessions, signal_session
+from execsrv.server.processes.sessions import kill_sessions
 from execsrv.server.processes.spawn import spawn
 from execsrv.server.workers import Workers, call_on
 
 #: How long descendants that escaped the kill may keep streams open before they are given up.
 GIVE_UP_S = 0.5
+
+#: All of this program: the system tells of the end of a child to the program, not to a connection.
+_supervisors: weakref.WeakSet[Supervisor] = weakref.WeakSet()
 
 
 class Supervisor:
@@ -31,6 +35,7 @@ class Supervisor:
         self._processes: set[Process] = set()
         self._gone = Condition()
         self._end_reason: ExitReason | None = None
+        _supervisors.add(self)
 
     def new_process(
         self,
@@ -66,12 +71,26 @@ class Supervisor:
         try:
             process.attach(call_on(self._workers.spawn, spawn, process.command))
         except BaseException:
-            process.fail()
-            self._forget(process)
+            self.abandon(process)
             raise
         if self._end_reason:
             self._kill([process], self._end_reason)
         gevent.spawn(self._watch, process, on_closed)
+
+    def abandon(self, process: Process) -> None:
+        """Forget a new process: it can't be, or won't be, started."""
+        process.fail()
+        self._forget(process)
+
+    def children(self) -> set[int]:
+        """The pids of the started ones, until they are reaped."""
+        return {process.pid for process in self._processes if process.started}
+
+    def wait_for_starts(self) -> None:
+        """Wait until none of those is starting that are starting now."""
+        for process in list(self._processes):
+            with contextlib.suppress(InvalidRequest):  # it can't be started
+                process.wait_until_started()
 
     def end(self, reason: ExitReason, timeout: float) -> None:
         """Kill and reap all processes, also those still starting; wait for that at most ``timeout`` seconds.
@@ -90,8 +109,7 @@ class Supervisor:
 
     def _ask_to_end(self, grace: float) -> None:
         for process in self._running():
-            process.expect_end("shutdown")
-            signal_session(process.pid, signal.SIGTERM)
+            process.end("shutdown", grace)
         self._wait_until_empty(grace)
 
     def _running(self) -> list[Process]:
@@ -101,9 +119,11 @@ class Supervisor:
         return self._gone.wait_for(lambda: not self._processes, timeout)
 
     def _kill(self, processes: list[Process], reason: ExitReason) -> None:
-        for process in processes:
-            process.expect_end(reason)
-        kill_sessions([process.pid for process in processes])
+        endings = [process.expect_end(reason) for process in processes]
+        for ending in endings:
+            ending.expect_kill()
+        escaped = {identity for ending in endings for identity in ending.escaped}
+        kill_sessions([process.pid for process in processes], escaped)
 
     def _watch(self, process: Process, on_closed: Callable[[], None]) -> None:
         process.run()
@@ -113,6 +133,16 @@ class Supervisor:
     def _forget(self, process: Process) -> None:
         self._processes.discard(process)
         self._gone.notify_all()
+
+
+def children() -> set[int]:
+    """The pids of all that this program has started and not reaped, except those that are just starting."""
+    return set().union(*(supervisor.children() for supervisor in _supervisors))
+
+
+def wait_for_starts() -> None:
+    """Wait until none of those is starting, in the whole program, that are starting now."""
+    gevent.joinall([gevent.spawn(supervisor.wait_for_starts) for supervisor in _supervisors])
 
 
 def _seconds(ms: int | None) -> float | None:

@@ -9,10 +9,26 @@ from collections.abc import Callable
 
 import pytest
 
-from execsrv.server.processes.sessions import kill_sessions, signal_groups
+from execsrv.server.processes.sessions import (
+    is_group_of,
+    kill_sessions,
+    session_is_alive,
+    signal_groups,
+    signal_session,
+)
 
 #: Prints its number and sleeps, as a group of its own within the session.
 OWN_GROUP = "import os, time; os.setpgid(0, 0); print(os.getpid(), flush=True); time.sleep(1000)"
+
+#: The same as a session of its own, and then in such a session again.
+OWN_SESSION = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(1000)"
+NESTED = (
+    "import os, time\n"
+    "for _ in range(3):\n"
+    "    if not os.fork(): os.setsid(); continue\n"
+    "    break\n"
+    "print(os.getpid(), flush=True); time.sleep(1000)"
+)
 
 
 def lead(*argv: str) -> subprocess.Popen[str]:
@@ -92,3 +108,72 @@ def test_a_group_gets_a_signal_of_choice(number: int) -> None:
     with lead("sleep", "1000") as leader:
         signal_groups([gone.pid, leader.pid], number)
         assert leader.wait(10) == -number
+
+
+# ---- who has left the session --------------------------------------------------------------------------------------
+
+
+def test_descendants_that_left_the_session_are_killed(died: Callable[[int], None]) -> None:
+    """In a session of their own, and in one below that."""
+    with lead("python3", "-c", NESTED) as leader:
+        pids = read_numbers(leader, 4)
+        assert len({os.getsid(pid) for pid in pids}) == 4
+        kill_sessions([leader.pid])
+        for pid in pids:
+            died(pid)
+
+
+def test_who_has_left_is_killed_after_its_ancestors_when_it_is_known(died: Callable[[int], None]) -> None:
+    """Nothing else leads to it then; its own children are found through it."""
+    with lead("sh", "-c", f"python3 -c '{OWN_SESSION}' & wait") as leader:
+        (escaped,) = read_numbers(leader, 1)
+        known = signal_session(leader.pid, (), signal.SIGURG)
+        assert [pid for pid, _ in known] == [escaped]
+        leader.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
+        assert session_is_alive(leader.pid, known) and not session_is_alive(leader.pid, ())
+        kill_sessions([leader.pid], known)
+        died(escaped)
+        assert not session_is_alive(leader.pid, known)
+
+
+def test_a_later_process_with_a_known_number_is_left_alone() -> None:
+    """It is told apart by the time of its start."""
+    with lead("sleep", "1000") as leader, lead("sleep", "1000") as stranger:
+        kill_sessions([leader.pid], {(stranger.pid, 1)})
+        leader.wait(10)
+        assert not session_is_alive(leader.pid, {(stranger.pid, 1)})
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_a_signal_reaches_every_group_and_who_has_left(died: Callable[[int], None]) -> None:
+    """Signals are sent in the order given; those who ignore them live."""
+    jobs = f"python3 -c '{OWN_GROUP}' & python3 -c '{OWN_SESSION}' & trap '' TERM; echo 0; while true; do wait; done"
+    with lead("sh", "-c", jobs) as leader:
+        *_, first, second = sorted(read_numbers(leader, 3))
+        known = signal_session(leader.pid, (), signal.SIGTERM, signal.SIGCONT)
+        assert len(known) == 1
+        died(first)
+        died(second)
+        assert leader.poll() is None and session_is_alive(leader.pid, known)
+        leader.kill()
+
+
+def test_a_zombie_is_no_living_session() -> None:
+    """Nor is one that never was."""
+    with lead("true") as leader:
+        os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
+        assert not session_is_alive(leader.pid, ())
+
+
+def test_a_group_belongs_to_a_session_while_one_of_it_lives(died: Callable[[int], None]) -> None:
+    """Not to another session, and not when it has ended."""
+    with lead("sh", "-c", f"python3 -c '{OWN_GROUP}' & wait") as leader:
+        (job,) = read_numbers(leader, 1)
+        assert is_group_of(job, leader.pid) and is_group_of(leader.pid, leader.pid)
+        assert not is_group_of(job, os.getsid(0)) and not is_group_of(os.getpgrp(), leader.pid)
+        assert not is_group_of(0, leader.pid)
+        kill_sessions([leader.pid])
+        died(job)
+        assert not is_group_of(job, leader.pid)

@@ -32,6 +32,11 @@ class Child:
             data += os.read(self._reading, length - len(data))
         return bytes(data)
 
+    def read_some(self) -> bytes:
+        """What is there; nothing at the end."""
+        wait_read(self._reading, timeout=10)
+        return os.read(self._reading, 1000)
+
     def die(self) -> None:
         """Read no more."""
         if self._reading >= 0:
@@ -170,3 +175,80 @@ def test_a_killed_writer_does_not_stop_the_others(stdin: Stdin, child: Child) ->
     doomed.kill()
     assert child.read(len(BIG) + 4) == BIG + b"tail"
     assert results([other]) == [None]
+
+
+# ---- the end of the input ------------------------------------------------------------------------------------------
+
+
+def at_end(child: Child) -> bool:
+    """Is the child's end at the end of file?"""
+    return child.read_some() == b""
+
+
+def test_a_finished_pipe_is_closed_behind_what_waits(stdin: Stdin, child: Child) -> None:
+    """What comes later is refused; twice is harmless."""
+    stdin.attach(child.descriptor)
+    waiting = write(stdin, BIG)
+    stdin.finish()
+    stdin.finish()
+    assert results([write(stdin, b"late")]) == ["stdinClosed"]
+    assert child.read(len(BIG)) == BIG
+    assert results([waiting]) == [None]
+    assert at_end(child)
+
+
+def test_an_input_can_be_finished_before_the_start(stdin: Stdin, child: Child) -> None:
+    """It keeps its place behind what was written before, and in front of what comes later."""
+    early = write(stdin, b"early")
+    stdin.finish()
+    assert results([write(stdin, b"late")]) == ["stdinClosed"]
+    stdin.attach(child.descriptor)
+    assert child.read(5) == b"early"
+    assert results([early]) == [None]
+    assert at_end(child)
+
+
+@pytest.mark.parametrize(
+    "written, end",
+    [
+        ([], b"\x1a"),
+        ([b"line\n"], b"\x1a"),
+        ([b"line\r"], b"\x1a"),
+        ([b"line\x04"], b"\x1a"),
+        ([b"line\n", b""], b"\x1a"),
+        ([b"part"], b"\x1a\x1a"),
+        ([b"line\n", b"part"], b"\x1a\x1a"),
+    ],
+)
+def test_a_finished_terminal_gets_its_character(stdin: Stdin, child: Child, written: list[bytes], end: bytes) -> None:
+    """Once at the start of a line, else twice; the descriptor stays open, for the output."""
+    stdin.attach(child.descriptor, lambda: b"\x1a")
+    assert results([write(stdin, data) for data in written]) == [None] * len(written)
+    stdin.finish()
+    stdin.finish()
+    expected = b"".join(written) + end
+    assert child.read(len(expected)) == expected
+    gevent.idle()
+    child.descriptor.write(memoryview(b"!"))
+    assert child.read(1) == b"!"
+
+
+def test_the_character_waits_for_a_full_terminal(stdin: Stdin, child: Child) -> None:
+    """It is asked for when its turn has come."""
+    characters = [b"?"]
+    stdin.attach(child.descriptor, lambda: characters[0])
+    waiting = write(stdin, BIG[:-1] + b"\n")
+    stdin.finish()
+    characters[0] = b"!"
+    assert child.read(len(BIG) + 1).endswith(b"\n!")
+    assert results([waiting]) == [None]
+
+
+def test_a_child_that_ends_makes_its_finish_harmless(stdin: Stdin, child: Child) -> None:
+    """Before it and after it."""
+    stdin.attach(child.descriptor, lambda: b"\x04")
+    waiting = write(stdin, BIG)
+    stdin.finish()
+    stdin.close()
+    stdin.finish()
+    assert results([waiting]) == ["stdinClosed"]

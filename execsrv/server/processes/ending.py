@@ -1,0 +1,61 @@
+"""How a process and its descendants are ended: they are asked to by SIGTERM, and made to by SIGKILL."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Collection
+
+import gevent
+
+from execsrv.server.processes.proc_stat import Identity
+from execsrv.server.processes.sessions import kill_sessions, session_is_alive, signal_session
+
+#: Seconds between two looks at a session that was asked to end, since nothing tells of the end of all.
+LOOK_S = 0.05
+
+
+class Ending:
+    """The end of the session that ``leader`` leads. Call nothing but ``cancel`` once the leader is reaped.
+
+    on_kill: called before SIGKILL is sent. escaped: descendants outside the session, found when it was asked to end.
+    """
+
+    def __init__(self, leader: int, on_kill: Callable[[], None]) -> None:
+        self.escaped: Collection[Identity] = ()
+        self._leader = leader
+        self._on_kill = on_kill
+        self._kill_at = math.inf
+        self._killer: gevent.Greenlet[[], None] | None = None
+
+    def ask(self, grace: float) -> None:
+        """Send SIGTERM, and SIGKILL ``grace`` seconds later if that is not due earlier anyway."""
+        # One that is stopped could not end by itself.
+        self.escaped = signal_session(self._leader, self.escaped, signal.SIGTERM, signal.SIGCONT)
+        due = time.monotonic() + grace
+        if due < self._kill_at:
+            self.cancel()
+            self._kill_at = due
+            self._killer = gevent.spawn_later(grace, self.force)
+
+    def force(self) -> None:
+        """Send SIGKILL."""
+        self.expect_kill()
+        kill_sessions([self._leader], self.escaped)
+
+    def expect_kill(self) -> None:
+        """SIGKILL is sent next: nobody has any time left."""
+        self._kill_at = -math.inf
+        self._on_kill()
+
+    def wait_for_survivors(self) -> None:
+        """When it was asked to end, wait for those who have not: until they have, or are killed."""
+        while time.monotonic() < self._kill_at < math.inf and session_is_alive(self._leader, self.escaped):
+            gevent.sleep(LOOK_S)
+
+    def cancel(self) -> None:
+        """Send no SIGKILL by ourselves any more."""
+        self._kill_at = math.inf
+        if self._killer:
+            self._killer.kill(block=False)
