@@ -397,9 +397,9 @@ def test_a_commit_that_fails_frees_the_id_and_leaves_nothing(files: FileSystem, 
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert (fault.kind, fault.data["errno"]) == ("ioError", errno.EFBIG) and f"{tmp_path}/new" in fault.message
-    for handle_id, expected in (("a", (-32600, "isADirectory")), ("b", (-32603, "ioError")), ("c", (-32603, "ioError"))):
+    for handle_id, code, kind in (("a", -32600, "isADirectory"), ("b", -32603, "ioError"), ("c", -32603, "ioError")):
         fault = fault_of(lambda: files.close(CloseParams(handle_id, commit=True)))
-        assert (fault.code, fault.kind) == expected
+        assert (fault.code, fault.kind) == (code, kind)
         assert fault_of(lambda: files.close(CloseParams(handle_id))).kind == "unknownHandle"
     assert os.listdir("/proc/self/fd") == before
     assert os.listdir(tmp_path) == ["file"] and os.listdir(tmp_path / "file") == []

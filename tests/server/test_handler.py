@@ -141,7 +141,7 @@ def test_the_end_waits_for_no_disk(handler: Handler, workers: Workers, tmp_path:
     with gevent.Timeout(TIME_LIMIT_S / 2):
         handler.end("connectionClosed", 10)
     stuck.set()
-    gevent.joinall(jobs, timeout=TIME_LIMIT_S)
+    assert all(job.get(timeout=TIME_LIMIT_S) for job in jobs)
     with gevent.Timeout(TIME_LIMIT_S):
         while len(os.listdir("/proc/self/fd")) >= before:
             gevent.sleep(0.001)

@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from own_thread import NOBODY, in_time, unprivileged, with_bind_mount
 
 from execsrv.errors import InvalidRequest
 from execsrv.server.files.draft import draft_content, opened_draft
-from execsrv.server.files.places import reach
-from execsrv.server.files.write_file import write_through
+from execsrv.server.files.places import Place, reach
+from execsrv.server.files.write_file import _named, write_through
 
 KIB, TIB = 1 << 10, 1 << 40
 
@@ -143,6 +144,13 @@ def test_a_file_that_went_meanwhile_is_made_anew(tmp_path: Path) -> None:
     commit(tmp_path / "file", *BLOCKS, meanwhile=(tmp_path / "file").unlink)
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "model").stat().st_mode
     assert (tmp_path / "file").read_bytes() == WHOLE
+
+
+def test_a_draft_with_a_passing_name_is_private(tmp_path: Path) -> None:
+    """Until it has the mode of the file that it replaces, which may be private too."""
+    with opened_draft(bytes(tmp_path / "file")) as draft:
+        assert _named(draft, Place(None, bytes(tmp_path / "passing")), private=True)
+    assert stat.S_IMODE((tmp_path / "passing").stat().st_mode) == 0o600
 
 
 @as_root
@@ -322,6 +330,12 @@ def test_a_device_is_written_in_place(tmp_path: Path) -> None:
     with pytest.raises(OSError) as caught:
         commit("/dev/full", (0, b"x"))
     assert caught.value.errno == errno.ENOSPC
+
+
+def test_the_draft_of_a_device_lies_with_other_temporary_files() -> None:
+    """Since it never gets a name beside it, and what is beside it may be in memory."""
+    with opened_draft(b"/dev/null") as draft, tempfile.TemporaryFile() as other:
+        assert os.fstat(draft).st_dev == os.fstat(other.fileno()).st_dev
 
 
 def test_a_file_of_proc_is_written_in_place() -> None:

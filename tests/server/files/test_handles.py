@@ -136,7 +136,8 @@ def test_a_block_that_failed_spoils_the_whole(tmp_path: Path) -> None:
     """Blocks after it are written, and a commit tells the fault again: the file stays as it was."""
     (tmp_path / "file").write_bytes(b"old")
     with closing(BlockWriter(bytes(tmp_path / "file"))) as writer:
-        for attempt in (lambda: writer.write(500, b"x" * 1000), writer.commit):
+        attempts: list[Callable[[], None]] = [lambda: writer.write(500, b"x" * 1000), writer.commit]
+        for attempt in attempts:
             with largest_file(1000), pytest.raises(OSError) as caught:
                 attempt()
             assert caught.value.errno == errno.EFBIG
