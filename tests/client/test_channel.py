@@ -244,12 +244,13 @@ def test_server_that_neither_reads_nor_ends_is_cut_off(recorder: Recorder, monke
     monkeypatch.setattr("execsrv.client.channel.CLOSE_SECONDS", 0.2)
     ours, server = socket.socketpair()
     with server:
-        stream = StdioStream(ours.dup().detach(), ours.detach())
-        channel = JsonChannel(stream, recorder.on_event, recorder.on_closed)
+        read, write = ours.dup().detach(), ours.detach()
+        channel = JsonChannel(StdioStream(read, write), recorder.on_event, recorder.on_closed)
         call = Background(lambda: channel.request("long", {"data": "x" * 10_000_000}))
         assert server.recv(1) == b"{"
         channel.close()
         with pytest.raises(ClosedError):
             call.result()
-        while server.recv(1_000_000):
-            pass
+        for fd in (read, write):
+            with pytest.raises(OSError):
+                os.fstat(fd)
