@@ -368,7 +368,7 @@ def test_a_failed_open_takes_no_id(files: FileSystem, tmp_path: Path) -> None:
     """It can be used at once."""
     for mode in ("read", "write"):
         with pytest.raises(NotFound):
-            files.open(OpenParams("h", f"{tmp_path}/none/file", mode))  # type: ignore[arg-type]
+            files.open(OpenParams("h", f"{tmp_path}/none/file", mode))
         assert fault_of(lambda: files.close(CloseParams("h"))).kind == "unknownHandle"
 
 
