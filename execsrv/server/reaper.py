@@ -1,7 +1,7 @@
 """Reaps strangers: orphans that the system hands to us as process 1, or as a child subreaper.
 
 The statuses of our own children belong to their supervisors. gevent's ways to watch children reap whatever ends, so
-none of them may be used in this program.
+none of them may be used in this program; and without them gevent's libev takes no notice of SIGCHLD.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import os
 import signal
 
 import gevent
-from gevent.event import Event
 
+from execsrv.server.processes.descriptor import Descriptor
 from execsrv.server.processes.proc_stat import all_processes, read_stat
 from execsrv.server.processes.supervisor import children, wait_for_starts
 
 #: Seconds between two searches: of many that end, not each is worth one.
 PAUSE_S = 0.1
+
+#: Larger than a pipe: a search serves all that have ended before it.
+MOST_SIGNALS = 1024 * 1024
 
 # <sys/prctl.h>
 _PR_GET_CHILD_SUBREAPER = 37
@@ -32,9 +35,7 @@ def adopts_orphans() -> bool:
 
 def start_reaping() -> None:
     """Reap strangers from now on, as a greenlet."""
-    ended = Event()
-    gevent.signal_handler(signal.SIGCHLD, ended.set)
-    gevent.spawn(_reap_for_ever, ended)
+    gevent.spawn(_reap_for_ever, _child_signals())
 
 
 def reap_strangers() -> None:
@@ -52,9 +53,19 @@ def reap_strangers() -> None:
             os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOHANG)
 
 
-def _reap_for_ever(ended: Event) -> None:
+def _child_signals() -> Descriptor:
+    """A pipe that gets a byte for each SIGCHLD, whichever thread takes it (signal.set_wakeup_fd)."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.siginterrupt(signal.SIGCHLD, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    return Descriptor(reading)
+
+
+def _reap_for_ever(signals: Descriptor) -> None:
     while True:
-        ended.clear()
         reap_strangers()
+        signals.wait_readable()
         gevent.sleep(PAUSE_S)
-        ended.wait()
+        signals.read(MOST_SIGNALS)

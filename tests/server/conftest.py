@@ -215,9 +215,12 @@ def live(
         process_id: str = "p",
         retained_bytes: int = 1 << 20,
         window_bytes: int | None = None,
+        timeout: float | None = None,
+        drain_timeout: float | None = None,
         **options: Any,
     ) -> Process:
-        process = Process(process_id, command(*argv, **options), sink, Bounds(retained_bytes, window_bytes))
+        bounds = Bounds(retained_bytes, window_bytes, timeout, drain_timeout)
+        process = Process(process_id, command(*argv, **options), sink, bounds)
         process.attach(call_on(workers.spawn, spawn, process.command))
         lives.append((process, gevent.spawn(process.run)))
         return process

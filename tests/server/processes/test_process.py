@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -475,3 +476,246 @@ def test_an_end_by_itself_is_told_as_that(live: Live, sink: RecordingSink) -> No
     process.expect_end("connectionClosed")
     exited = sink.wait_exited("p")
     assert (exited.exit_code, exited.reason) == (5, "exited")
+
+
+# ---- graceful end and timeout --------------------------------------------------------------------------------------
+
+#: Ignores SIGTERM, tells its number, and holds no stream.
+STUBBORN = "sh -c 'trap \"\" TERM; echo $$; exec sleep 1000 < /dev/null > /dev/null 2>&1'"
+
+
+@pytest.mark.parametrize("size", [None, Size()])
+def test_a_program_that_is_asked_to_end_can_clean_up(live: Live, sink: RecordingSink, size: Size | None) -> None:
+    """What it writes meanwhile is told; its own status, and our reason."""
+    process = live("trap 'echo cleaned; exit 5' TERM; echo ready; while :; do sleep 0.01; done", size=size)
+    sink.wait_output("p", b"ready")
+    assert process.terminate(grace=1000) is True
+    exited = sink.wait_exited("p")
+    assert (exited.exit_code, exited.signal, exited.reason) == (5, None, "terminated")
+    assert b"cleaned" in before_exit(sink.of("p"))
+    assert sink.wait_closed("p").output_complete
+
+
+def test_a_program_that_ignores_it_is_killed(live: Live, sink: RecordingSink, died: Died) -> None:
+    """When its time is up, its children with it."""
+    process = live("trap '' TERM; sleep 1000 & echo $!; wait")
+    child = int(sink.wait_output("p", b"\n"))
+    process.terminate(grace=0.2)
+    exited = sink.wait_exited("p")
+    assert (exited.exit_code, exited.signal, exited.reason) == (137, "SIGKILL", "terminated")
+    died(child)
+
+
+def test_a_stopped_program_can_end_by_itself(live: Live, sink: RecordingSink) -> None:
+    """It is continued for that."""
+    process = live("trap 'exit 5' TERM; echo ready; kill -STOP $$; sleep 1000 & wait")
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    process.terminate(grace=1000)
+    assert sink.wait_exited("p").exit_code == 5
+
+
+@pytest.mark.parametrize("start", ["{} &", "setsid {} &"])
+def test_who_ignores_it_and_holds_no_stream_is_killed_too(
+    live: Live, sink: RecordingSink, died: Died, start: str
+) -> None:
+    """In the session or outside; the process is not closed before."""
+    process = live(start.format(STUBBORN) + " echo ready; wait")
+    sink.wait_output("p", b"ready")
+    pid = int(sink.wait_until(lambda: sink.output("p").replace(b"ready\n", b"")))
+    process.terminate(grace=0.3)
+    sink.wait_exited("p")
+    assert not process.closed
+    died(pid)
+    sink.wait_closed("p")
+
+
+def test_who_left_the_session_is_killed(live: Live, sink: RecordingSink, died: Died) -> None:
+    """It is found while the leader lives."""
+    process = live(ESCAPED + " wait")
+    escaped = int(sink.wait_output("p", b"\n"))
+    process.terminate()
+    died(escaped)
+    assert sink.wait_closed("p").output_complete
+
+
+def test_a_kill_cuts_the_grace_short(live: Live, sink: RecordingSink) -> None:
+    """Also one with less grace; one with more changes nothing."""
+    for number, grace in enumerate([None, 0.1]):
+        process = live("trap '' TERM; echo ready; while :; do sleep 0.01; done", process_id=str(number))
+        sink.wait_output(str(number), b"ready")
+        process.terminate(grace=1000)
+        process.terminate(grace=grace)
+        process.terminate(grace=1000)
+        assert sink.wait_exited(str(number)).signal == "SIGKILL"
+        sink.wait_closed(str(number))
+
+
+def test_the_grace_keeps_the_window(live: Live, sink: RecordingSink) -> None:
+    """A flood goes on within it; nothing unacknowledged is dropped. The kill lifts it."""
+    process = live("trap '' TERM; yes", window_bytes=1000)
+    sink.wait_until(lambda: unacknowledged(sink) == 1000)
+    process.terminate(grace=0.3)
+    gevent.idle()
+    assert unacknowledged(sink) == 1000 and not process.exited
+    assert sink.wait_closed("p").output_complete
+
+
+def test_a_process_whose_time_is_up_is_ended(live: Live, sink: RecordingSink, died: Died) -> None:
+    """Its children with it; the reason is told, whatever the status."""
+    live("sleep 1000 & echo $!; wait", timeout=0.2)
+    child = int(sink.wait_output("p", b"\n"))
+    exited = sink.wait_exited("p")
+    assert (exited.exit_code, exited.signal, exited.reason) == (143, "SIGTERM", "timeout")
+    died(child)
+    live("trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done", process_id="q", timeout=0.5)
+    exited = sink.wait_exited("q")
+    assert (exited.exit_code, exited.signal, exited.reason) == (0, None, "timeout")
+
+
+def test_a_timeout_that_does_not_come_changes_nothing(live: Live, sink: RecordingSink) -> None:
+    """Its timer ends with the process."""
+    live("exit 3", timeout=1000)
+    exited = sink.wait_exited("p")
+    assert (exited.exit_code, exited.reason) == (3, "exited")
+    sink.wait_closed("p")
+
+
+# ---- draining ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [None, Size()])
+def test_descendants_hold_the_streams_only_for_so_long(
+    live: Live, sink: RecordingSink, died: Died, size: Size | None
+) -> None:
+    """Then our ends are closed, which is told; they live on."""
+    live("trap '' HUP; sleep 1000 & echo $!", size=size, drain_timeout=0.1)
+    sink.wait_exited("p")
+    assert sink.wait_closed("p").output_complete is False
+    child = int(sink.output("p"))
+    os.kill(child, signal.SIGKILL)
+    died(child)
+
+
+@pytest.mark.parametrize("size", [None, Size()])
+def test_a_stream_at_its_end_is_complete_however_short_the_time(
+    live: Live, sink: RecordingSink, size: Size | None
+) -> None:
+    """Nobody holds it."""
+    for number in range(30):
+        live("echo x; echo y >&2", process_id=str(number), size=size, drain_timeout=0)
+        assert sink.wait_closed(str(number)).output_complete is True
+        assert len(sink.output(str(number)).split()) == 2
+
+
+def test_a_full_sink_does_not_make_output_incomplete(live: Live, sink: RecordingSink) -> None:
+    """Everything had been told when the streams were given up, though their ends had not been read."""
+    process = live("echo x; read line; exit 0", pipe_stdin=True)
+    sink.wait_output("p", b"x")
+    sink.set_full(True)
+    process.stdin.write(b"\n")
+    sink.wait_exited("p")
+    sink.wait_until(lambda: sink.turns_waiting == 2)
+    process.give_up()
+    sink.set_full(False)
+    assert sink.wait_closed("p").output_complete is True
+
+
+# ---- signals, size, end of input -----------------------------------------------------------------------------------
+
+
+def test_a_signal_reaches_the_whole_group(live: Live, sink: RecordingSink) -> None:
+    """Not only the leader; it ends as signaled."""
+    process = live("sh -c 'trap \"echo child; exit\" USR1; echo 1; while :; do sleep 0.01; done' & trap '' USR1; wait")
+    sink.wait_output("p", b"1\n")
+    process.signal(signal.SIGUSR1)
+    sink.wait_output("p", b"child")
+    process.signal(signal.SIGKILL)
+    assert sink.wait_exited("p").reason == "signaled"
+
+
+def test_a_signal_reaches_the_foreground_job_of_a_terminal(live: Live, sink: RecordingSink) -> None:
+    """And not the shell that waits for it."""
+    process = live("bash", "--norc", "-i", size=Size())
+    process.stdin.write(b"python3 -c 'import time; print(6 * 7, flush=True); time.sleep(1000)'; echo $((130 + $?))\n")
+    sink.wait_output("p", b"42")
+    process.signal(signal.SIGKILL)
+    sink.wait_output("p", b"267")
+    assert not process.exited
+
+
+def test_a_terminal_without_a_foreground_job_gives_the_signal_to_the_process(live: Live, sink: RecordingSink) -> None:
+    """Its foreground group has ended: the number may be a stranger's."""
+    script = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTTOU, signal.SIG_IGN)\n"
+        "child = os.fork()\n"
+        "if not child: os.setpgid(0, 0); os.tcsetpgrp(0, os.getpid()); os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "os.write(1, b'ready')\n"
+        "time.sleep(1000)\n"
+    )
+    process = live("python3", "-c", script, size=Size())
+    sink.wait_output("p", b"ready")
+    process.signal(signal.SIGTERM)
+    assert sink.wait_exited("p").signal == "SIGTERM"
+
+
+def test_an_exited_process_takes_neither_signal_nor_size(live: Live, sink: RecordingSink) -> None:
+    """Although descendants hold its streams."""
+    process = live("trap '' HUP; sleep 1000 & echo", size=Size())
+    sink.wait_exited("p")
+    for call in (lambda: process.signal(signal.SIGTERM), lambda: process.resize(Size())):
+        with pytest.raises(InvalidRequest, match="^process p has exited$"):
+            call()
+
+
+def test_a_process_that_somebody_else_reaped_is_never_signalled(live: Live, sink: RecordingSink) -> None:
+    """Its number may be a stranger's, also before the exit is told, and when it was asked to end before."""
+    process = live("trap '' TERM; echo out; read line; exit 3", pipe_stdin=True)
+    sink.wait_output("p", b"out")
+    process.terminate(grace=0.05)
+    sink.set_full(True)
+    process.stdin.write(b"\n")
+    os.waitpid(process.pid, 0)
+    stranger = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    sink.wait_until(lambda: not process.is_ours)
+    with pytest.raises(InvalidRequest, match="has exited"):
+        process.signal(signal.SIGKILL)
+    sink.set_full(False)
+    assert sink.wait_exited("p").exit_code == -1
+    sink.wait_closed("p")
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+def test_a_terminal_is_resized(live: Live, sink: RecordingSink) -> None:
+    """The program is told by SIGWINCH; pipes have no size."""
+    process = live("trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done", size=Size())
+    sink.wait_output("p", b"ready")
+    process.resize(Size(rows=50, cols=200))
+    sink.wait_output("p", b"50 200")
+    with pytest.raises(InvalidRequest, match="^process q has no terminal$"):
+        live("sleep 1000", process_id="q").resize(Size())
+
+
+@pytest.mark.parametrize("size", [None, Size()])
+@pytest.mark.parametrize("written", [b"", b"line\n", b"part"])
+def test_a_closed_input_ends_cat(live: Live, sink: RecordingSink, size: Size | None, written: bytes) -> None:
+    """On pipes and on a terminal, with and without a partial line; twice is harmless."""
+    process = live("cat; echo end", size=size, pipe_stdin=True)
+    process.stdin.write(written)
+    process.close_stdin()
+    process.close_stdin()
+    assert sink.wait_exited("p").exit_code == 0
+    process.close_stdin()
+    assert sink.output("p").replace(b"\r", b"").endswith(written + b"end\n")
+
+
+def test_in_raw_mode_the_end_of_a_terminals_input_is_a_byte(live: Live, sink: RecordingSink) -> None:
+    """The terminal's driver takes no notice of it there."""
+    process = live("stty raw -echo; echo ready; head -c 1 | od -An -tx1", size=Size())
+    sink.wait_output("p", b"ready")
+    process.close_stdin()
+    sink.wait_output("p", b"04")
+    assert sink.wait_exited("p").exit_code == 0

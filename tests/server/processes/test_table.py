@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -14,14 +15,20 @@ import pytest
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError, InvalidParams, InvalidRequest, RpcError
 from execsrv.protocol import (
+    Empty,
     EnvPolicy,
     ProcessAckParams,
+    ProcessParams,
     ProcessReadParams,
     ProcessReadResult,
+    ProcessResizeParams,
+    ProcessSignalParams,
     ProcessStarted,
     ProcessStartParams,
     ProcessStartResult,
     ProcessTerminateParams,
+    ProcessWaitParams,
+    ProcessWaitResult,
     ProcessWriteParams,
     Size,
 )
@@ -527,3 +534,226 @@ def test_10_times_20_starts_and_ends_at_once_leave_nothing(
         gevent.joinall(starts + ends, timeout=20, raise_error=True)
         for name in names:
             sink.wait_closed(name)
+
+
+# ---- signal, size, end of input ------------------------------------------------------------------------------------
+
+
+def calls(table: ProcessTable, process_id: str) -> dict[str, Callable[[], object]]:
+    """A call of each method that must know the process."""
+    return {
+        "signal": lambda: table.signal(ProcessSignalParams(process_id, "terminate")),
+        "resize": lambda: table.resize(ProcessResizeParams(process_id, Size())),
+        "close_stdin": lambda: table.close_stdin(ProcessParams(process_id)),
+        "wait": lambda: table.wait(ProcessWaitParams(process_id)),
+        "snapshot": lambda: table.snapshot(ProcessParams(process_id)),
+    }
+
+
+def test_an_id_that_never_was_is_told_by_all(table: ProcessTable) -> None:
+    """In the same words."""
+    for call in calls(table, "p").values():
+        assert fault_of(call) == (-32600, "unknownProcess", "unknown process id p")
+
+
+def test_calls_during_a_start_that_fails_find_nobody(
+    table: ProcessTable, start_params: Params, held_starts: HeldStarts
+) -> None:
+    """They waited for it."""
+    starting = gevent.spawn(fault_of, table.start, start_params("p", "/no/such", "x", tty=True))
+    gevent.idle()
+    waiting = [gevent.spawn(fault_of, call) for call in calls(table, "p").values()]
+    gevent.idle()
+    assert not any(call.ready() for call in waiting)
+    held_starts.release()
+    assert starting.get(timeout=10)[1] == "spawnNotFound"
+    gevent.joinall(waiting, timeout=10, raise_error=True)
+    assert {call.value for call in waiting} == {(-32600, "unknownProcess", "unknown process id p")}
+
+
+def test_calls_during_a_start_keep_their_order(
+    table: ProcessTable, start_params: Params, sink: RecordingSink, held_starts: HeldStarts
+) -> None:
+    """What is written behind the end of the input is refused, though nothing has begun."""
+    starting = gevent.spawn(table.start, start_params("p", "cat", pipe_stdin=True))
+    gevent.idle()
+    early = gevent.spawn(write, table, b"early")
+    gevent.idle()
+    closing = gevent.spawn(table.close_stdin, ProcessParams("p"))
+    gevent.idle()
+    assert write(table, b"late") == "stdinClosed"
+    held_starts.release()
+    gevent.joinall([starting, early, closing], timeout=10, raise_error=True)
+    assert early.value is None and sink.wait_exited("p").exit_code == 0
+    assert sink.output("p") == b"early"
+
+
+def test_an_exited_process_takes_neither_signal_nor_size(
+    table: ProcessTable, start_params: Params, sink: RecordingSink
+) -> None:
+    """The end of its input is harmless; no signal of that name is a fault of the params."""
+    table.start(start_params("p", "true", tty=True))
+    sink.wait_closed("p")
+    for method in ("signal", "resize"):
+        assert fault_of(calls(table, "p")[method]) == (-32600, "processExited", "process p has exited")
+    assert table.close_stdin(ProcessParams("p")) == Empty()
+    assert fault_of(table.signal, ProcessSignalParams("p", "SIGNONE"))[:2] == (-32602, "invalidParams")
+
+
+@pytest.mark.parametrize(
+    "word, name",
+    [
+        *[("interrupt", "SIGINT"), ("terminate", "SIGTERM"), ("kill", "SIGKILL"), ("hangup", "SIGHUP")],
+        *[("quit", "SIGQUIT"), ("user1", "SIGUSR1"), ("user2", "SIGUSR2"), ("SIGALRM", "SIGALRM")],
+    ],
+)
+def test_every_word_is_its_signal(
+    table: ProcessTable, start_params: Params, sink: RecordingSink, word: str, name: str
+) -> None:
+    """Also a name of the system's."""
+    table.start(start_params("p", "sleep", "1000"))
+    assert table.signal(ProcessSignalParams("p", word)) == Empty()
+    exited = sink.wait_exited("p")
+    assert (exited.signal, exited.reason) == (name, "signaled")
+
+
+def test_stop_and_continue(table: ProcessTable, start_params: Params, sink: RecordingSink) -> None:
+    """A stopped process answers when it goes on."""
+    table.start(start_params("p", "cat", pipe_stdin=True))
+    pid = sink.wait_started("p").pid
+    table.signal(ProcessSignalParams("p", "stop"))
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+    write(table, b"x")
+    gevent.idle()
+    assert sink.output("p") == b""
+    table.signal(ProcessSignalParams("p", "continue"))
+    sink.wait_output("p", b"x")
+
+
+# ---- wait, snapshot, list ------------------------------------------------------------------------------------------
+
+
+def test_a_wait_ends_with_the_exit(table: ProcessTable, start_params: Params, sink: RecordingSink) -> None:
+    """It does not wait for the close; one that comes later is answered at once."""
+    table.start(start_params("p", "sleep 1000 & read x; exit 3", pipe_stdin=True))
+    waiting = gevent.spawn(table.wait, ProcessWaitParams("p"))
+    gevent.idle()
+    assert not waiting.ready()
+    write(table, b"\n")
+    exited = ProcessWaitResult(exited=True, exit_code=3, signal=None, reason="exited", closed=False)
+    assert waiting.get(timeout=10) == exited == table.wait(ProcessWaitParams("p"))
+    terminate(table)
+    sink.wait_closed("p")
+    assert table.wait(ProcessWaitParams("p")).closed
+
+
+def test_a_wait_gives_up_when_its_time_is_over(table: ProcessTable, start_params: Params) -> None:
+    """It tells what is known."""
+    table.start(start_params("p", "sleep 1000"))
+    for wait_ms in (0, 20):
+        running = ProcessWaitResult(exited=False, exit_code=None, signal=None, reason=None, closed=False)
+        assert table.wait(ProcessWaitParams("p", wait_ms)) == running
+
+
+def test_waits_and_reads_share_a_bound(table: ProcessTable, start_params: Params) -> None:
+    """Of what waits in a connection."""
+    table.start(start_params("p", "sleep 1000"))
+    waiting = [gevent.spawn(table.wait, ProcessWaitParams("p")) for _ in range(MAX_WAITING_REQUESTS)]
+    gevent.idle()
+    try:
+        assert fault_of(table.wait, ProcessWaitParams("p"))[1] == "limitExceeded"
+        assert fault_of(read, table, wait_ms=60_000)[1] == "limitExceeded"
+    finally:
+        terminate(table)
+        gevent.joinall(waiting, timeout=10)
+
+
+def test_a_snapshot_shows_each_stream(table: ProcessTable, start_params: Params, sink: RecordingSink) -> None:
+    """What is retained, of a running process and of a closed one."""
+    table.start(start_params("p", "echo out; echo err >&2; read x; echo more; exit 3", pipe_stdin=True))
+    table.start(start_params("q", "echo out; echo err >&2", tty=True))
+    sink.wait_output("p", b"err")
+    sink.wait_output("p", b"out")
+    running = table.snapshot(ProcessParams("p"))
+    assert (running.stdout, running.stderr, running.terminal) == (b"out\n", b"err\n", b"")
+    assert (running.running, running.exit_code, running.truncated, running.dropped_bytes) == (True, None, False, 0)
+    write(table, b"\n")
+    sink.wait_closed("p")
+    sink.wait_closed("q")
+    closed = table.snapshot(ProcessParams("p"))
+    assert (closed.stdout, closed.running, closed.exit_code) == (b"out\nmore\n", False, 3)
+    on_terminal = table.snapshot(ProcessParams("q"))
+    assert (on_terminal.stdout, on_terminal.stderr, on_terminal.terminal) == (b"", b"", b"out\r\nerr\r\n")
+
+
+def test_a_snapshot_tells_what_is_gone(workers: Workers, start_params: Params, sink: RecordingSink) -> None:
+    """The newest is there."""
+    config = ExecServerConfig(retained_output_bytes=100_000)
+    supervisor = Supervisor(config, workers)
+    table = ProcessTable(config, supervisor, sink)
+    table.start(start_params("p", "seq 1 100000"))
+    sink.wait_closed("p")
+    shown = table.snapshot(ProcessParams("p"))
+    assert shown.truncated and shown.stdout.endswith(b"99999\n100000\n")
+    assert shown.dropped_bytes + len(shown.stdout) == len(sink.output("p"))
+    supervisor.end("connectionClosed", 10)
+    table.close()
+
+
+def test_the_list_shows_all_that_can_be_read(table: ProcessTable, start_params: Params, sink: RecordingSink) -> None:
+    """Oldest first, with their state."""
+    assert table.list(Empty()).processes == []
+    before = int(time.time() * 1000)
+    table.start(start_params("old", "exit 3"))
+    sink.wait_closed("old")
+    gevent.sleep(0.002)  # the times of starts are in milliseconds
+    table.start(start_params("held", "sleep 1000 & echo", cwd="/usr"))
+    sink.wait_exited("held")
+    gevent.sleep(0.002)
+    table.start(start_params("new", "cat", "-", tty=True, arg0="feline"))
+    old, held, new = table.list(Empty()).processes
+    assert [p.process_id for p in (old, held, new)] == ["old", "held", "new"]
+    assert (old.running, old.exit_code, old.closed) == (False, 3, True)
+    assert (held.running, held.exit_code, held.closed, held.cwd) == (False, 0, False, "/usr")
+    assert (new.running, new.exit_code, new.closed) == (True, None, False)
+    assert (new.argv, new.cwd, new.tty, old.tty) == (["feline", "-"], "/", True, False)
+    assert [p.pid for p in (old, held, new)] == [sink.wait_started(name).pid for name in ("old", "held", "new")]
+    assert before <= old.started_at_ms < held.started_at_ms < new.started_at_ms <= time.time() * 1000
+
+
+def test_what_is_starting_is_not_listed(
+    table: ProcessTable, start_params: Params, held_starts: HeldStarts
+) -> None:
+    """It has no pid yet."""
+    starting = gevent.spawn(table.start, start_params("p", "true"))
+    gevent.idle()
+    assert table.list(Empty()).processes == []
+    held_starts.release()
+    starting.get(timeout=10)
+
+
+# ---- time limits ---------------------------------------------------------------------------------------------------
+
+
+def test_a_graceful_terminate_is_answered_at_once(
+    table: ProcessTable, start_params: Params, sink: RecordingSink
+) -> None:
+    """The program may take its time; force, the usual mode, does not ask."""
+    table.start(start_params("p", "trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done"))
+    sink.wait_output("p", b"ready")
+    asked = table.terminate(ProcessTerminateParams("p", {"graceful": {"timeoutMs": 60_000}}))
+    assert asked.running is True and not table.wait(ProcessWaitParams("p", 0)).exited
+    assert table.wait(ProcessWaitParams("p")).exit_code == 5
+    table.start(start_params("q", "trap '' TERM; sleep 1000"))
+    table.terminate(ProcessTerminateParams("q", "force"))
+    assert table.wait(ProcessWaitParams("q")).signal == "SIGKILL"
+
+
+def test_the_time_limits_of_a_start_are_in_milliseconds(
+    table: ProcessTable, start_params: Params, sink: RecordingSink
+) -> None:
+    """Until it is ended, and until its streams are given up."""
+    table.start(start_params("p", "sleep", "1000", timeout_ms=50))
+    assert table.wait(ProcessWaitParams("p")).reason == "timeout"
+    table.start(start_params("q", "sleep 2 &", drain_timeout_ms=50))
+    assert sink.wait_closed("q").output_complete is False
