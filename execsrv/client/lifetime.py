@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
+import contextlib
+import functools
 import os
+import socket
+import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -14,13 +18,39 @@ from execsrv.client.channel import Channel
 _open: set[Channel] = set()
 
 
-def when_dropped(owner: object, function: Callable[..., Any], *args: Any) -> None:
-    """Call ``function`` on a thread of its own when ``owner`` is garbage, but not at exit.
+class _Closer:
+    """A thread that calls what finalizers leave for it.
 
-    The garbage collector runs inside any other code, whatever lock that holds, so nothing is done on the spot. For
-    the same reason the thread is a bare one: ``Thread.start`` would wait.
+    The garbage collector runs inside any other code, whatever lock that holds, and on any thread, also on one without
+    the hub that a patched program lives on. So a finalizer only appends to a deque and writes a byte.
     """
-    weakref.finalize(owner, _thread.start_new_thread, function, args).atexit = False
+
+    def __init__(self) -> None:
+        self._calls: deque[Callable[[], Any]] = deque()
+        self._wakeups, self._wakeup = socket.socketpair()
+        self._wakeup.setblocking(False)
+        threading.Thread(target=self._run, name="execsrv-closer", daemon=True).start()
+
+    def call(self, function: Callable[..., Any], *args: Any) -> None:
+        """Call ``function`` soon, on a thread of its own."""
+        self._calls.append(functools.partial(function, *args))
+        with contextlib.suppress(BlockingIOError):  # full, so a byte is there
+            self._wakeup.send(b"!")
+
+    def _run(self) -> None:
+        while self._wakeups.recv(4096):
+            while self._calls:
+                call = self._calls.popleft()
+                with contextlib.suppress(RuntimeError):  # no thread to be had at exit, which closes what is open
+                    threading.Thread(target=call, daemon=True).start()
+
+
+_closer = functools.cache(_Closer)
+
+
+def when_dropped(owner: object, function: Callable[..., Any], *args: Any) -> None:
+    """Call ``function`` on a thread of its own when ``owner`` is garbage, but not at exit."""
+    weakref.finalize(owner, _closer().call, function, *args).atexit = False
 
 
 def close_with(owner: object, channel: Channel) -> None:
@@ -44,3 +74,4 @@ def _close_all() -> None:
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_open.clear)
+    os.register_at_fork(after_in_child=_closer.cache_clear)

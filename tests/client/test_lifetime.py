@@ -13,6 +13,7 @@ import weakref
 import pytest
 from endings import gone
 from fake_server import WAIT, FakeServer
+from gevent.threadpool import ThreadPool
 
 from execsrv import ExecServerClient
 from execsrv.client.lifetime import close, close_with, when_dropped
@@ -38,6 +39,28 @@ def test_function_runs_on_another_thread_when_the_owner_is_dropped() -> None:
     del owner
     assert called.wait(WAIT)
     assert threads != [threading.get_ident()]
+
+
+def test_owner_may_be_dropped_on_any_thread() -> None:
+    """Also on one of a patched program that never gets to run what is started there."""
+    called = threading.Event()
+    owners = [Owner()]
+    when_dropped(owners[0], called.set)
+    pool = ThreadPool(1)
+    pool.apply(owners.clear)
+    assert called.wait(WAIT)
+    pool.kill()
+
+
+def test_forked_child_has_a_closer_of_its_own() -> None:
+    """What it drops is not left to a thread that only its parent has."""
+    when_dropped(Owner(), int)
+    pid = os.fork()
+    if pid == 0:
+        called = threading.Event()
+        when_dropped(Owner(), called.set)
+        os._exit(0 if called.wait(WAIT) else 1)
+    assert os.waitpid(pid, 0) == (pid, 0)
 
 
 def test_dropped_client_ends_its_connection(fake: FakeServer) -> None:
