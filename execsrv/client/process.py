@@ -116,13 +116,27 @@ class Process:
 
         Raises ServerError (kind ``stdinClosed`` when it has none) and ClosedError.
         """
-        with self._state.waiting():
-            self._client.call("process/write", {"processId": self.process_id, "chunk": encode_base64(data)})
+        self._call("process/write", chunk=encode_base64(data))
+
+    def close_stdin(self) -> None:
+        """End its input behind what was written; more can't be. Harmless twice, without stdin and after its exit.
+
+        On a terminal its end-of-file character is sent, which a program that takes every key by itself does not
+        take for the end. Raises ServerError and ClosedError.
+        """
+        if self.poll() is None:
+            self._call("process/closeStdin")
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Give its terminal another size.
+
+        Raises ServerError (kinds ``noTerminal`` and ``processExited`` among others) and ClosedError.
+        """
+        self._call("process/resize", size={"rows": rows, "cols": cols})
 
     def kill(self) -> bool:
         """Kill it and its group. True if it was running: then its end is still to come. Raises ClosedError."""
-        with self._state.waiting():
-            return bool(self._client.call("process/terminate", {"processId": self.process_id})["running"])
+        return bool(self._call("process/terminate")["running"])
 
     terminate = kill
 
@@ -136,6 +150,10 @@ class Process:
                 self.wait(KILL_SECONDS)
         except ClosedError:
             pass  # the server ends what belongs to a connection with it
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        with self._state.waiting():
+            return self._client.call(method, {"processId": self.process_id, **params})
 
     def _result(self, text: bool) -> tuple[Any, Any]:
         stdout, stderr = (b"".join(self._collected[is_stderr]) for is_stderr in (False, True))
