@@ -625,7 +625,8 @@ def test_a_full_sink_does_not_make_output_incomplete(live: Live, sink: Recording
 
 def test_a_signal_reaches_the_whole_group(live: Live, sink: RecordingSink) -> None:
     """Not only the leader; it ends as signaled."""
-    process = live("sh -c 'trap \"echo child; exit\" USR1; echo 1; while :; do sleep 0.01; done' & trap '' USR1; wait")
+    child = "trap 'echo child; exit' USR1; echo 1; while :; do sleep 0.01; done"
+    process = live(f'trap : USR1; sh -c "{child}" & while :; do sleep 0.01; done')
     sink.wait_output("p", b"1\n")
     process.signal(signal.SIGUSR1)
     sink.wait_output("p", b"child")
