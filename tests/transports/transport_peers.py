@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import gevent
 from gevent.hub import get_hub
-from websockets.frames import Frame, Opcode
+from websockets.frames import Frame, Opcode, apply_mask
 
 from execsrv.config import ExecServerConfig
 from execsrv.transports import Transport
@@ -179,6 +179,12 @@ class RawClient:
         self.socket.close()
 
 
+#: Always the same, so that a test's name is.
+MASK = b"mask"
+
+
 def masked(payload: bytes, opcode: Opcode = Opcode.TEXT, fin: bool = True) -> bytes:
     """A client's frame."""
-    return Frame(opcode, payload, fin=fin).serialize(mask=True)
+    plain = Frame(opcode, payload, fin=fin).serialize(mask=False)
+    header = plain[: len(plain) - len(payload)]
+    return bytes([header[0], header[1] | 0x80]) + header[2:] + MASK + apply_mask(payload, MASK)
