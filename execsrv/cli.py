@@ -36,7 +36,10 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and end the program with the command's code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not so when it is to be ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends us without a traceback
-    args = make_parser().parse_args(argv)
+    parser = make_parser()
+    args = parser.parse_args(argv)
+    if args.execute is not _serve:
+        _refuse_server_options(parser, args)
     logging.basicConfig(
         stream=sys.stderr, level=args.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -96,13 +99,20 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def _refuse_server_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """End the program if there are some: a command would not heed them."""
+    for field in ("listen", "allow_origin", "allow_host", "insecure_no_auth", *LIMITS):
+        if getattr(args, field) != parser.get_default(field):
+            parser.error(f"argument --{field.replace('_', '-')}: only for serving, not with a command")
+
+
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = commands.add_parser(
         "run",
         help="run a command through a server",
-        description="Run a command through a server, pass its output on and end with its exit code "
+        description="Run a command through a server, pass stdin and output on and end with the command's exit code "
         "(128+N for signal N; 124 timed out, 125 a failure of our own, 126 not executable, 127 not found). "
-        "Without --tty its stdin is empty.",
+        "A terminal's keys are for a command with --tty; without, it finds its stdin empty.",
         usage="%(prog)s [OPTION ...] [--] CMD [ARG ...]",
         allow_abbrev=False,
     )
@@ -131,8 +141,9 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     schema = commands.add_parser("schema", help="print the JSON Schema of a method, or of all")
     schema.set_defaults(execute=_print_schema)
-    schema.add_argument("method", metavar="METHOD", nargs="?", help="for example process/start")
-    schema.add_argument("--markdown", action="store_true", help="print the reference of all methods as Markdown")
+    choice = schema.add_mutually_exclusive_group()
+    choice.add_argument("method", metavar="METHOD", nargs="?", help="for example process/start")
+    choice.add_argument("--markdown", action="store_true", help="print the reference of all methods as Markdown")
 
 
 class _TakeCommand(argparse.Action):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
 import select
@@ -11,9 +12,9 @@ import sys
 import termios
 import threading
 import tty as terminal_modes
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from execsrv.client.client import ExecServerClient
 from execsrv.client.errors import ExecServerError, ServerError
@@ -29,11 +30,14 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 #: How long the last output of a killed command is waited for, in seconds.
 LAST_OUTPUT_SECONDS = 2.0
 
-#: End of file, as a terminal in its usual mode takes it: at the start of a line; within one it ends that (termios(3)).
-_END_OF_FILE = b"\x04"
+#: Most that is read of our stdin, and written to the command, at one time.
+INPUT_BYTES = 256 * 1024
 
-#: How the command ended for us: by itself (None), by a signal to us, or by an error while passing its output on.
+#: How the command ended for us: by itself (None), by a signal to us, or by an error while passing data on.
 Outcome: TypeAlias = signal.Signals | OSError | ExecServerError | None
+
+#: What to call, and on which signals.
+Receivers: TypeAlias = dict[signal.Signals, Callable[[signal.Signals], None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +77,40 @@ def _start(client: ExecServerClient, command: Command) -> Process:
         env_policy=EnvPolicy(ignore_default_excludes=True),
         tty=command.tty,
         size=_window_size(),
+        pipe_stdin=_passes_input_on(command),
     )
 
 
+def _passes_input_on(command: Command) -> bool:
+    """Our terminal's keys are for a command on a terminal only: others may run in the background, and many at once."""
+    return command.tty or not os.isatty(0)
+
+
 def _follow(process: Process, command: Command) -> int:
-    """Pass output on, and keys on a terminal, until the command ends or somebody wants it to."""
+    """Pass data on in both directions until the command ends or somebody wants it to."""
     outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    with _stop_signals_put_into(outcomes), _terminal_in_raw_mode(command.tty):
-        output = threading.Thread(target=_pass_output_on, args=(process, outcomes), daemon=True)
-        output.start()
+    resized = threading.Event()
+    receivers: Receivers = {number: outcomes.put for number in STOP_SIGNALS}
+    if command.tty:
+        receivers[signal.SIGWINCH] = lambda number: resized.set()
+    with _signals_passed_to(receivers), _terminal_in_raw_mode(command.tty):
+        output = _in_background(_pass_output_on, process, outcomes)
+        if _passes_input_on(command):
+            _in_background(_pass_input_on, process, outcomes)
         if command.tty:
-            threading.Thread(target=_pass_input_on, args=(process,), daemon=True).start()
+            resized.set()  # it may have been, since the start
+            _in_background(_pass_size_on, process, resized)
         with contextlib.suppress(queue.Empty):
             return _exit_code(process, outcomes.get(timeout=command.timeout))
     process.kill()
     output.join(LAST_OUTPUT_SECONDS)
     return TIMED_OUT
+
+
+def _in_background(work: Callable[..., None], *args: Any) -> threading.Thread:
+    thread = threading.Thread(target=work, args=args, daemon=True)
+    thread.start()
+    return thread
 
 
 def _exit_code(process: Process, outcome: Outcome) -> int:
@@ -99,7 +121,9 @@ def _exit_code(process: Process, outcome: Outcome) -> int:
     if outcome:
         raise outcome
     code = process.wait()
-    return code if code >= 0 else OWN_FAILURE
+    if code < 0:
+        raise ExecServerError("the command has ended, but its exit code can't be known")
+    return code
 
 
 def _pass_output_on(process: Process, outcomes: queue.SimpleQueue[Outcome]) -> None:
@@ -111,14 +135,40 @@ def _pass_output_on(process: Process, outcomes: queue.SimpleQueue[Outcome]) -> N
         outcomes.put(error)
 
 
-def _pass_input_on(process: Process) -> None:
-    """Until our stdin or the process ends."""
-    last = b"\n"
-    with contextlib.suppress(ExecServerError, OSError):
-        while keys := os.read(0, 64 * 1024):
-            process.write(keys)
-            last = keys
-        process.write(_END_OF_FILE if last.endswith(b"\n") else 2 * _END_OF_FILE)
+def _pass_input_on(process: Process, outcomes: queue.SimpleQueue[Outcome]) -> None:
+    """Until our stdin ends, or the command takes no more."""
+    is_terminal = os.isatty(0)
+    try:
+        while data := _read():
+            process.write(data)
+        process.close_stdin()
+    except ExecServerError:
+        pass  # if that is the end of more than the command's stdin, its output's end tells
+    except OSError as error:
+        if not is_terminal:  # which fails when it hangs up, and that is a signal's to tell
+            outcomes.put(error)
+
+
+def _pass_size_on(process: Process, resized: threading.Event) -> None:
+    """Until the process ends; of several changes at once the last counts."""
+    with contextlib.suppress(ExecServerError):
+        while resized.wait():
+            resized.clear()
+            if size := _window_size():
+                process.resize(size.rows, size.cols)
+
+
+def _read() -> bytes:
+    """What our stdin has next, also when somebody made it nonblocking; nothing at its end."""
+    while True:
+        try:
+            return os.read(0, INPUT_BYTES)
+        except BlockingIOError:
+            select.select([0], [], [])
+        except OSError as error:
+            if error.errno != errno.EBADF:
+                raise
+            return b""  # it is open for writing only: that is how nohup(1) takes a terminal away
 
 
 def _write(fd: int, data: bytes) -> None:
@@ -164,19 +214,19 @@ def _terminal_in_raw_mode(wanted: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stop_signals_put_into(outcomes: queue.SimpleQueue[Outcome]) -> Iterator[None]:
-    """A signal that asks us to end becomes an outcome, so that everything is put in order before.
+def _signals_passed_to(receivers: Receivers) -> Iterator[None]:
+    """Call the receiver of each signal that comes, on another thread; so everything can be put in order before we end.
 
     One that our parent wants ignored, as nohup(1) does, stays so. The way is the wakeup descriptor, since a Python
     handler waits for the main thread, which may be about to wait for an outcome.
     """
     numbers, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
-    threading.Thread(target=_pass_signals_on, args=(numbers, outcomes), daemon=True).start()
+    _in_background(_pass_signals_on, numbers, receivers)
     signal.set_wakeup_fd(wakeup)
     before = {
         number: signal.signal(number, lambda number, frame: None)
-        for number in STOP_SIGNALS
+        for number in receivers
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
@@ -188,7 +238,8 @@ def _stop_signals_put_into(outcomes: queue.SimpleQueue[Outcome]) -> Iterator[Non
         os.close(wakeup)
 
 
-def _pass_signals_on(numbers: int, outcomes: queue.SimpleQueue[Outcome]) -> None:
+def _pass_signals_on(numbers: int, receivers: Receivers) -> None:
     with open(numbers, "rb", buffering=0) as pipe:
-        while number := pipe.read(1):
-            outcomes.put(signal.Signals(number[0]))
+        while byte := pipe.read(1):
+            number = signal.Signals(byte[0])
+            receivers[number](number)

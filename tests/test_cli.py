@@ -181,6 +181,19 @@ def test_the_timeout_is_a_number_of_seconds(text: str, capsys: pytest.CaptureFix
     assert f"argument --timeout: {text!r} is not a number of seconds above 0" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["run", "true"], ["schema", "initialize"]])
+@pytest.mark.parametrize(
+    "option", ["--listen=ws://127.0.0.1:0", "--allow-origin=http://a", "--insecure-no-auth", "--max-connections=1"]
+)
+def test_options_of_the_server_before_a_command(
+    command: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would have no effect, so they are refused."""
+    assert run("--log-level=info", option, *command) == 2
+    name = option.partition("=")[0]
+    assert f"execsrv: error: argument {name}: only for serving, not with a command\n" in capsys.readouterr().err
+
+
 # ---- schema --------------------------------------------------------------------------------------------------------
 
 
@@ -209,6 +222,12 @@ def test_the_reference(capsys: pytest.CaptureFixture[str]) -> None:
     """As Markdown."""
     assert run("schema", "--markdown") == 0
     assert capsys.readouterr().out == reference.markdown() + "\n"
+
+
+def test_the_reference_is_one_piece(capsys: pytest.CaptureFixture[str]) -> None:
+    """There is none of a single method."""
+    assert run("schema", "initialize", "--markdown") == 2
+    assert "argument --markdown: not allowed with argument METHOD\n" in capsys.readouterr().err
 
 
 def test_nobody_reads_the_schemas() -> None:

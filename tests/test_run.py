@@ -1,134 +1,33 @@
-"""``execsrv run`` as people and shells use it: the real program, with a server of its own and with a remote one."""
+"""``execsrv run`` as shells use it: the real program, with a server of its own and with a remote one."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
-import pty
-import select
 import signal
 import socket
-import struct
 import subprocess
-import sys
-import termios
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
 
 import pytest
-
-#: Longest wait for anything, in seconds.
-PATIENCE = 20.0
-
-PROGRAM = [sys.executable, "-m", "execsrv"]
-STOP_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
-
-
-class Server:
-    """A websocket server with a variable of its own."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [*PROGRAM, "--listen", "ws://127.0.0.1:0"],
-            stderr=subprocess.PIPE,
-            env={**os.environ, "OF_THE_SERVER": "yes"},
-        )
-        assert self.process.stderr
-        self.url = self.process.stderr.readline().decode().split()[-1]
-
-    def end(self) -> None:
-        """Stop it."""
-        self.process.terminate()
-        self.process.communicate(timeout=PATIENCE)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    """One server for all tests."""
-    server = Server()
-    yield server
-    server.end()
-
-
-@pytest.fixture(params=["local", "url"])
-def to(request: pytest.FixtureRequest) -> list[str]:
-    """Options that choose the server: none for one of its own."""
-    return ["--url", request.getfixturevalue("server").url] if request.param == "url" else []
-
-
-def run(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Run to the end with these words; stdout and stderr are collected."""
-    return subprocess.run([*PROGRAM, "run", *words], capture_output=True, timeout=PATIENCE, **options)
-
-
-def gone(pid: int) -> bool:
-    """Wait until the process has ended; False when it goes on for PATIENCE seconds."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([pidfd], [], [], PATIENCE)[0])
-    finally:
-        os.close(pidfd)
-
-
-@contextlib.contextmanager
-def running(*words: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """The program at work, with pipes; killed at the end if it still runs."""
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    with subprocess.Popen([*PROGRAM, "run", *words], bufsize=0, **pipes) as program:
-        try:
-            yield program
-        finally:
-            program.kill()
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    """Look again and again, for what nothing tells, until it holds; False after PATIENCE seconds."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
-
-
-def line_of(program: subprocess.Popen[bytes]) -> bytes:
-    """The next line of its stdout."""
-    assert program.stdout
-    return program.stdout.readline()
-
-
-def pending(stream: IO[bytes]) -> int:
-    """Bytes that wait in a pipe."""
-    return int(struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, bytes(4)))[0])
-
-
-def read_exactly(stream: IO[bytes], size: int) -> bytes:
-    """So many bytes, fewer only at the end."""
-    data = bytearray()
-    while len(data) < size and (piece := stream.read(size - len(data))):
-        data += piece
-    return bytes(data)
-
-
-def peak_bytes(pid: int) -> int:
-    """The most memory that a process has had resident."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
-
-
-def children(pid: int) -> list[int]:
-    """The children of a process."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-#: Prints the pids of itself and of a child in its group, then goes on for long.
-GROUP = ["sh", "-c", "sleep 1000 & echo $$ $!; wait"]
-
+from run_program import (
+    GROUP,
+    PATIENCE,
+    PROGRAM,
+    STOP_SIGNALS,
+    Server,
+    children,
+    ending,
+    eventually,
+    fake_server,
+    gone,
+    line_of,
+    peak_bytes,
+    pending,
+    read_exactly,
+    run,
+    running,
+)
 
 # ---- output and codes ----------------------------------------------------------------------------------------------
 
@@ -186,9 +85,81 @@ def test_the_directory(to: list[str], tmp_path: Path) -> None:
     assert run(*to, "--cwd", str(tmp_path), "pwd").stdout.decode() == f"{tmp_path}\n"
 
 
-def test_stdin_is_empty_without_a_terminal(server: Server) -> None:
-    """The command reads to the end at once."""
-    assert run("--url", server.url, "cat", input=b"for nobody").stdout == b""
+def test_an_exit_code_that_nobody_knows() -> None:
+    """It never looks like success, and is told."""
+    with fake_server(lambda request: ending(request, -1) if request["method"] == "process/start" else []) as url:
+        done = run("--url", url, "true")
+    assert done.returncode == 125
+    assert done.stderr == b"execsrv: the command has ended, but its exit code can't be known\n"
+
+
+# ---- stdin ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script, before", [("cat", 0), ("head -c 3000000 /dev/zero; cat", 3_000_000)])
+def test_stdin_is_the_commands(to: list[str], script: str, before: int) -> None:
+    """5 MB of all kinds there and back, also when the command fills its output before it reads."""
+    data = os.urandom(5_000_001)
+    done = run(*to, "sh", "-c", script, input=data)
+    assert done.stdout == bytes(before) + data
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_each_piece_of_stdin_is_passed_on_at_once(server: Server) -> None:
+    """A conversation; also when stdin is nonblocking."""
+    theirs, ours = os.pipe()
+    os.set_blocking(theirs, False)
+    with open(ours, "wb", buffering=0) as keys, running("--url", server.url, "cat", stdin=theirs) as program:
+        os.close(theirs)
+        for line in (b"one\n", b"two\n"):
+            keys.write(line)
+            assert line_of(program) == line
+        keys.close()
+        assert program.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("redirection", ["</dev/null", "<&-", "0>/dev/null"])
+def test_no_stdin(redirection: str) -> None:
+    """The end of file at once; nohup(1) leaves one that is open for writing."""
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *PROGRAM, "run", "cat"]
+    done = subprocess.run(command, input=b"for nobody", capture_output=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_stdin_cannot_be_read(server: Server) -> None:
+    """A failure of our own, which is told: the command must not take what came so far for everything."""
+    with open("/proc/self/mem", "rb") as nothing_at_its_start:
+        done = run("--url", server.url, "sh", "-c", "cat; sleep 1000", stdin=nothing_at_its_start)
+    assert done.returncode == 125
+    assert done.stderr == f"execsrv: {OSError(errno.EIO, os.strerror(errno.EIO))}\n".encode()
+
+
+@pytest.mark.parametrize("script, output", [("exit 3", b""), ("head -c 5; exit 3", bytes(5))])
+def test_stdin_that_never_ends(server: Server, script: str, output: bytes) -> None:
+    """The command ends without reading all of it, and so does the program."""
+    with open("/dev/zero", "rb") as zero, running("--url", server.url, "sh", "-c", script, stdin=zero) as program:
+        assert program.communicate(timeout=PATIENCE) == (output, b"")
+        assert program.returncode == 3
+
+
+def test_stdin_that_stays_silent(to: list[str]) -> None:
+    """It holds nothing up."""
+    with running(*to, "sh", "-c", "exit 3", stdin=subprocess.PIPE) as program:
+        assert program.wait(PATIENCE) == 3
+
+
+def test_the_command_closes_its_stdin(server: Server, tmp_path: Path) -> None:
+    """What it can't get is no failure."""
+    script = "exec <&-; echo closed; until [ -e go ]; do sleep 0.01; done; exit 3"
+    words = ["--url", server.url, "--cwd", str(tmp_path), "sh", "-c", script]
+    with running(*words, stdin=subprocess.PIPE) as program:
+        keys = program.stdin
+        assert keys and line_of(program) == b"closed\n"
+        keys.write(b"too late")
+        assert eventually(lambda: pending(keys) == 0)
+        (tmp_path / "go").touch()
+        assert program.communicate(timeout=PATIENCE) == (b"", b"")
+        assert program.returncode == 3
 
 
 # ---- its end -------------------------------------------------------------------------------------------------------
@@ -334,159 +305,3 @@ def test_a_slow_reader() -> None:
         assert program.wait(PATIENCE) == 0
     assert received == line * 4_000_000
     assert max(used) < 80 * 1024 * 1024
-
-
-# ---- on a terminal -------------------------------------------------------------------------------------------------
-
-
-class Terminal:
-    """A pseudoterminal: the test has the user's end of it, the program runs on the other."""
-
-    def __init__(self, rows: int, columns: int) -> None:
-        self._fd, self._programs_end = pty.openpty()
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self._seen = b""
-
-    def running(self, *words: str, **streams: Any) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
-        """The program with ``--tty`` as the leader of a session on this terminal."""
-        end = self._programs_end
-        on_terminal = {"stdin": end, "stdout": end, "stderr": end, **streams}
-
-        def control() -> None:
-            fcntl.ioctl(end, termios.TIOCSCTTY, 0)
-
-        return running("--tty", *words, **on_terminal, start_new_session=True, pass_fds=[end], preexec_fn=control)
-
-    def type(self, keys: bytes) -> None:
-        """Press keys."""
-        os.write(self._fd, keys)
-
-    def read_until(self, end: bytes) -> bytes:
-        """What is shown up to, and without, ``end``."""
-        while end not in self._seen:
-            assert select.select([self._fd], [], [], PATIENCE)[0], self._seen
-            self._seen += os.read(self._fd, 4096)
-        shown, _, self._seen = self._seen.partition(end)
-        return shown
-
-    def is_raw(self) -> bool:
-        """Do all keys go through?"""
-        return not self.modes()[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
-
-    def modes(self) -> list[Any]:
-        """See tcgetattr."""
-        return termios.tcgetattr(self._programs_end)
-
-    def hang_up(self) -> None:
-        """Close the user's end."""
-        os.close(self._fd)
-        self._fd = -1
-
-    def close(self) -> None:
-        """Free both ends."""
-        os.close(self._programs_end)
-        if self._fd >= 0:
-            os.close(self._fd)
-
-
-@pytest.fixture
-def terminal() -> Iterator[Terminal]:
-    """One of an uncommon size, in the usual modes, which it must have at the end again."""
-    terminal = Terminal(33, 77)
-    modes = terminal.modes()
-    yield terminal
-    assert terminal.modes() == modes
-    terminal.close()
-
-
-def test_a_terminal_for_a_terminal(terminal: Terminal, to: list[str]) -> None:
-    """The size is ours from the first moment, keys reach the command, and modes are raw only while it runs."""
-    with terminal.running(*to, "sh", "-c", "stty size; read line; echo got $line; exit 3") as program:
-        assert terminal.read_until(b"\r\n") == b"33 77"
-        assert terminal.is_raw()
-        terminal.type(b"it\r")
-        assert terminal.read_until(b"got it\r\n") == b"it\r\n"
-        assert program.wait(PATIENCE) == 3
-
-
-def test_keys_typed_ahead(server: Server, terminal: Terminal) -> None:
-    """They wait for the command."""
-    terminal.type(b"early\r")
-    with terminal.running("--url", server.url, "sh", "-c", "read line; echo got $line") as program:
-        terminal.read_until(b"got early\r\n")
-        assert program.wait(PATIENCE) == 0
-
-
-def test_ctrl_c_is_a_key(server: Server, terminal: Terminal) -> None:
-    """It interrupts the remote command, which may go on, and not us."""
-    script = "trap 'echo caught; exit 9' INT; echo up; while :; do :; done"
-    with terminal.running("--url", server.url, "sh", "-c", script) as program:
-        terminal.read_until(b"up\r\n")
-        terminal.type(b"\x03")
-        terminal.read_until(b"caught\r\n")
-        assert program.wait(PATIENCE) == 9
-
-
-def test_the_command_on_a_terminal_is_killed(server: Server, terminal: Terminal) -> None:
-    """128 + N, and the modes are back."""
-    with terminal.running("--url", server.url, "sh", "-c", "kill -KILL $$") as program:
-        assert program.wait(PATIENCE) == 137
-
-
-@pytest.mark.parametrize("number", STOP_SIGNALS)
-def test_a_signal_ends_the_command_on_a_terminal(
-    server: Server, terminal: Terminal, number: signal.Signals
-) -> None:
-    """The modes are back and the command is gone."""
-    with terminal.running("--url", server.url, *GROUP) as program:
-        pids = terminal.read_until(b"\r\n").split()
-        assert terminal.is_raw()
-        program.send_signal(number)
-        assert program.wait(PATIENCE) == 128 + number
-    assert all(gone(int(pid)) for pid in pids)
-
-
-def test_the_server_dies_on_a_terminal(terminal: Terminal) -> None:
-    """The modes are back before the message is shown."""
-    server = Server()
-    with terminal.running("--url", server.url, *GROUP) as program:
-        pids = terminal.read_until(b"\r\n").split()
-        server.process.kill()
-        terminal.read_until(b"execsrv: exec-server transport closed: ")
-        assert not terminal.is_raw()
-        assert program.wait(PATIENCE) == 125
-    server.end()
-    assert all(gone(int(pid)) for pid in pids)
-
-
-def test_the_terminal_hangs_up(server: Server) -> None:
-    """The command is gone; there are no modes to put back, and no traceback about that."""
-    terminal = Terminal(24, 80)
-    with terminal.running("--url", server.url, *GROUP, stderr=subprocess.PIPE) as program:
-        pids = terminal.read_until(b"\r\n").split()
-        terminal.hang_up()
-        assert program.wait(PATIENCE) == 128 + signal.SIGHUP
-        assert program.stderr and program.stderr.read() == b""
-    terminal.close()
-    assert all(gone(int(pid)) for pid in pids)
-
-
-@pytest.mark.parametrize(
-    "given, shown",
-    [(b"line\n", b"line\r\nline\r\n"), (b"part", b"partpart"), (b"a\npart", b"a\r\na\r\npartpart")],
-)
-def test_a_terminal_without_a_terminal(server: Server, given: bytes, shown: bytes) -> None:
-    """What stdin holds is typed, and then the end of file, also within a line."""
-    done = run("--url", server.url, "--tty", "sh", "-c", "stty -echoctl; cat", input=given)
-    assert done.returncode == 0
-    assert sorted(done.stdout) == sorted(shown)  # what is echoed may come in between
-
-
-def test_the_size_is_unknown(server: Server) -> None:
-    """Then it is 24 x 80, also where a terminal says 0 x 0."""
-    assert run("--url", server.url, "--tty", "stty", "size").stdout == b"24 80\r\n"
-    terminal = Terminal(0, 0)
-    with terminal.running("--url", server.url, "stty", "size") as program:
-        assert terminal.read_until(b"\r\n") == b"24 80"
-        assert program.wait(PATIENCE) == 0
-    terminal.close()
