@@ -17,6 +17,7 @@ from execsrv.client.errors import (
     ServerError,
     SpawnError,
     TimeoutExpired,
+    UnsupportedError,
 )
 from execsrv.client.events import EventBus, Subscription
 from execsrv.client.filesystem import FileSystem
@@ -24,13 +25,17 @@ from execsrv.client.local import spawn_local_exec_server
 from execsrv.client.notifications import Disconnected, ServerFault
 from execsrv.client.process import Process
 from execsrv.client.receiver import EventReceiver
+from execsrv.client.server_info import ServerInfo
+from execsrv.client.text import TextOutput
 from execsrv.protocol import (
     DirectoryEntry,
     EnvPolicy,
     Metadata,
     ProcessClosed,
+    ProcessDescription,
     ProcessExited,
     ProcessOutput,
+    ProcessSnapshotResult,
     ProcessStarted,
     Size,
 )
@@ -54,15 +59,20 @@ __all__ = [
     "OutputLost",
     "Process",
     "ProcessClosed",
+    "ProcessDescription",
     "ProcessExited",
     "ProcessOutput",
+    "ProcessSnapshotResult",
     "ProcessStarted",
     "ProtocolError",
     "ServerError",
     "ServerFault",
+    "ServerInfo",
     "Size",
     "SpawnError",
     "Subscription",
+    "TextOutput",
     "TimeoutExpired",
+    "UnsupportedError",
     "spawn_local_exec_server",
 ]

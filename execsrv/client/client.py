@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import subprocess
@@ -13,26 +12,21 @@ from typing import Any, Self, TypeAlias, TypedDict, TypeVar, Unpack
 from execsrv.client import lifetime
 from execsrv.client.channel import Channel, JsonChannel, OnClosed, OnEvent, Result
 from execsrv.client.deadline import Deadline
-from execsrv.client.errors import (
-    CallTimeout,
-    ClosedError,
-    ExecServerError,
-    InitializeTimeout,
-    ProtocolError,
-    ServerError,
-    TimeoutExpired,
-)
+from execsrv.client.errors import CallTimeout, InitializeTimeout, ProtocolError, TimeoutExpired
 from execsrv.client.events import EventBus
-from execsrv.client.filesystem import AnyPath, FileSystem, wire_path
-from execsrv.client.pacing import WINDOW_BYTES, Pacer
-from execsrv.client.process import DRAIN_SECONDS, KILL_SECONDS, Process
+from execsrv.client.filesystem import FileSystem
+from execsrv.client.launcher import Launcher
+from execsrv.client.pacing import WINDOW_BYTES
+from execsrv.client.paths import AnyPath, wire_path
+from execsrv.client.process import DRAIN_SECONDS, KILL_SECONDS, Process, milliseconds
 from execsrv.client.process_state import ProcessState
 from execsrv.client.receiver import EventReceiver
 from execsrv.client.router import Router
+from execsrv.client.server_info import ServerInfo
 from execsrv.client.stdio_stream import Descriptor, StdioStream
 from execsrv.config import ExecServerConfig
-from execsrv.protocol import EnvPolicy, InitializeResult, ProcessStartParams, Size
-from execsrv.wire import from_wire, to_wire
+from execsrv.protocol import EnvPolicy, ProcessDescription, ProcessListResult, ProcessStartParams, Size
+from execsrv.wire import from_wire
 
 CLIENT_NAME = "execsrv-python"
 
@@ -56,6 +50,8 @@ class RunOptions(TypedDict, total=False):
     size: Size | None
     arg0: str | None
     process_id: str | None
+    time_limit: float | None
+    drain_limit: float | None
 
 
 class ExecServerClient:
@@ -74,6 +70,7 @@ class ExecServerClient:
         self._router = Router()
         self._channel = open_channel(_weak(self._router.route), _weak(self._router.end))
         lifetime.close_with(self, self._channel)
+        self._launcher = Launcher(self._channel, self._router)
         try:
             self._server_info = self._initialize(client_name, initialize_timeout)
         except BaseException:
@@ -152,7 +149,7 @@ class ExecServerClient:
         self._router.bus.join(CALLBACK_SECONDS)
 
     @property
-    def server_info(self) -> InitializeResult:
+    def server_info(self) -> ServerInfo:
         """What the server told about itself: session id, capabilities and environment."""
         return self._server_info
 
@@ -164,7 +161,11 @@ class ExecServerClient:
     @property
     def fs(self) -> FileSystem:
         """The server's files."""
-        return FileSystem(self)
+        return FileSystem(self, has_blocks=self._server_info.offers("fsBlocks"))
+
+    def list_processes(self) -> list[ProcessDescription]:
+        """The connection's processes, oldest first: those that run, and those whose output the server still has."""
+        return from_wire(ProcessListResult, self.call("process/list")).processes
 
     def event_receiver(
         self, timeout: float | None = None, process_id: str | None = None, kind: str | None = None
@@ -192,6 +193,8 @@ class ExecServerClient:
         pipe_stdin: bool = False,
         capture: bool = True,
         process_id: str | None = None,
+        time_limit: float | None = None,
+        drain_limit: float | None = None,
         timeout: float | None = None,
     ) -> Process:
         """Start a process on the server's machine and return its handle.
@@ -203,33 +206,44 @@ class ExecServerClient:
         pipe_stdin: without a terminal, let ``write`` reach its stdin, which else is at its end.
         capture: keep output for the handle. Without it, output that no subscriber or receiver wants is dropped.
         process_id: a name for it, if it matters; else one is made up.
+        time_limit: how long it may live, in seconds; then the server ends it (``reason`` is ``timeout``): by SIGTERM,
+        and 2 seconds later by SIGKILL.
+        drain_limit: how long descendants may hold its streams after its end, in seconds; then the server closes these.
         timeout: how long the start may take, in seconds.
 
+        A limit is the server's to keep, whatever becomes of this program; a timeout, here as in every other call, is
+        only how long somebody here waits. No output for a while ends nothing.
+
         Raises ServerError when it can't be started, CallTimeout (it is killed then, should it start after all),
-        ClosedError, TypeError when ``argv`` is one string, and ValueError when ``process_id`` is in use.
+        ClosedError, UnsupportedError when the server does not know what is asked for, TypeError when ``argv`` is one
+        string, and ValueError when ``process_id`` is in use.
         """
-        process_id = process_id or os.urandom(6).hex()
-        pacer = self._new_pacer()
+        server = self._server_info
         params = ProcessStartParams(
-            process_id,
+            process_id or os.urandom(6).hex(),
             _check_argv(argv),
-            self._server_info.environment_info.cwd if cwd is None else wire_path(cwd),
+            server.cwd if cwd is None else wire_path(cwd),
             dict(env or {}),
             tty,
             arg0,
             size=size or Size(),
             pipe_stdin=pipe_stdin,
             env_policy=_SERVER_ENVIRONMENT if env is None and env_policy is None else env_policy,
-            window_bytes=WINDOW_BYTES if pacer else None,
+            window_bytes=WINDOW_BYTES if server.offers("processAck") else None,
+            timeout_ms=None if time_limit is None else milliseconds(time_limit),
+            drain_timeout_ms=None if drain_limit is None else milliseconds(drain_limit),
         )
-        state = ProcessState(capture, pacer)
-        process_id = self._start(params, state, timeout)
-        return Process(self, process_id, params.argv, state)
+        _check_offered(server, params)
+        pacer = self._launcher.new_pacer() if params.window_bytes else None
+        state = ProcessState(capture, pacer, tells_close=server.offers("processClosed"))
+        process_id = self._launcher.launch(params, state, timeout)
+        return Process(self, process_id, params.argv, state, has_pipe=pipe_stdin and not tty)
 
     def run(
         self,
         argv: Sequence[str | os.PathLike[str]],
         *,
+        input: bytes | str | None = None,
         timeout: float | None = None,
         check: bool = False,
         text: bool = False,
@@ -239,73 +253,54 @@ class ExecServerClient:
         """Run a command to its end, as ``subprocess.run`` does with captured output.
 
         timeout: seconds after which it is killed. check: raise subprocess.CalledProcessError unless it ends with 0.
-        text, drain_timeout: see Process.communicate. options: see ``start``.
+        input, text, drain_timeout: see Process.communicate; without input its stdin is at its end, or its terminal.
+        options: see ``start``.
 
         Raises what these raise, and TimeoutExpired with the output until then. On every way out it is dead.
         """
         deadline = Deadline(timeout)
         try:
-            process = self.start(argv, timeout=timeout, **options)
+            process = self.start(argv, timeout=timeout, pipe_stdin=input is not None, **options)
         except CallTimeout:
             raise TimeoutExpired(argv, timeout or 0) from None
+        communicate = functools.partial(process.communicate, text=text, drain_timeout=drain_timeout)
         with process:
             try:
-                output, stderr = process.communicate(deadline.remaining(), text=text, drain_timeout=drain_timeout)
+                output, stderr = communicate(input, deadline.remaining())
             except TimeoutExpired:
                 process.kill()
-                output, stderr = process.communicate(KILL_SECONDS, text=text, drain_timeout=drain_timeout)
+                output, stderr = communicate(timeout=KILL_SECONDS)
                 raise TimeoutExpired(process.args, timeout or 0, output, stderr) from None
         completed = subprocess.CompletedProcess(process.args, process.wait(), output, stderr)
         if check:
             completed.check_returncode()
         return completed
 
-    def _new_pacer(self) -> Pacer | None:
-        if not self._server_info.capabilities.get("processAck"):
-            return None
-        return Pacer(functools.partial(_acknowledge, self._channel))
-
-    def _start(self, params: ProcessStartParams, state: ProcessState, timeout: float | None) -> str:
-        """Let the server start a process, of which no event is missed; return its id."""
-        wanted, router = params.process_id, self._router
-
-        def use_id_of(result: Result) -> None:
-            router.rename(wanted, str(result.get("processId", wanted)))
-
-        router.add(wanted, state)
-        try:
-            result = self._channel.request("process/start", to_wire(params), timeout, use_id_of)
-        except BaseException as error:
-            router.remove(wanted)
-            if not isinstance(error, ServerError | ClosedError):
-                self._terminate_unseen(wanted)
-            raise
-        return str(result.get("processId", wanted))
-
-    def _terminate_unseen(self, process_id: str) -> None:
-        """End a process whose start nobody waited for; its answer is of no interest."""
-        with contextlib.suppress(ExecServerError):
-            self._channel.request("process/terminate", {"processId": process_id}, timeout=0)
-
-    def _initialize(self, client_name: str, timeout: float) -> InitializeResult:
+    def _initialize(self, client_name: str, timeout: float) -> ServerInfo:
         try:
             result = self._channel.request("initialize", {"clientName": client_name}, timeout)
             self._channel.notify("initialized", {})
-            return from_wire(InitializeResult, result)
+            return from_wire(ServerInfo, result)
         except CallTimeout:
             raise InitializeTimeout(timeout) from None
         except TypeError as error:
             raise ProtocolError(f"bad result of initialize: {error}") from error
 
 
-def _acknowledge(channel: Channel, process_id: str, seq: int) -> None:
-    channel.notify("process/ack", {"processId": process_id, "seq": seq})
-
-
 def _check_argv(argv: Sequence[str | os.PathLike[str]]) -> list[str]:
     if isinstance(argv, str | bytes):
         raise TypeError("argv is a list of strings; a command line for the shell is ['sh', '-c', line]")
     return [os.fspath(argument) for argument in argv]
+
+
+def _check_offered(server: ServerInfo, params: ProcessStartParams) -> None:
+    """Raise UnsupportedError for what the server would ignore, and so do something else."""
+    if params.env_policy:
+        server.require("envPolicy", "an environment that is not given whole")
+    if params.timeout_ms is not None:
+        server.require("processTimeout", "time_limit")
+    if params.drain_timeout_ms is not None:
+        server.require("processDrainTimeout", "drain_limit")
 
 
 def _weak(method: Callable[[T], None]) -> Callable[[T], None]:

@@ -10,6 +10,7 @@
     │   ├── JsonError       ... because the server sent what is not JSON
     │   └── ProtocolError   ... because the server sent what a server must not send
     ├── ServerError         the server refused a request, or failed at it
+    ├── UnsupportedError    the server does not offer what a call needs
     ├── OutputLost          more output waited for its reader than is kept
     └── TimeoutExpired      a process did not end in time (also a subprocess.TimeoutExpired)
 
@@ -107,6 +108,10 @@ class ServerError(ExecServerError):
         data = error.get("data")
         kind = data.get("kind") if isinstance(data, dict) else None
         return cls(error.get("code", 0), str(error.get("message", "")), str(kind or ""), data)
+
+
+class UnsupportedError(ExecServerError):
+    """The server does not offer what a call needs, and would ignore that it was asked for."""
 
 
 class OutputLost(ExecServerError):

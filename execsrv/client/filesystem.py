@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import errno
-import os
-import urllib.parse
-from collections.abc import Iterator
-from typing import Any, Protocol, TypeAlias
+import shutil
+from typing import IO, Any, BinaryIO, Literal, TextIO, overload
 
 from execsrv.client.errors import ServerError
+from execsrv.client.file_errors import os_errors
+from execsrv.client.paths import AnyPath, parent, wire_path
+from execsrv.client.remote_file import BLOCK_BYTES, Caller, Mode, open_remote
+from execsrv.config import MIB
 from execsrv.protocol import DirectoryEntry, Metadata
 from execsrv.wire import decode_base64, encode_base64, from_wire
 
-AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-
-#: The errors of the operating system behind kinds of server errors. OSError picks its subclass by them.
-_ERRNO = {
-    "notFound": errno.ENOENT,
-    "permissionDenied": errno.EACCES,
-    "alreadyExists": errno.EEXIST,
-    "notADirectory": errno.ENOTDIR,
-    "isADirectory": errno.EISDIR,
-    "directoryNotEmpty": errno.ENOTEMPTY,
-}
-
-
-class Caller(Protocol):
-    """Whoever can call the server's methods."""
-
-    def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """See ExecServerClient.call."""
+#: The longest content that is sent in one message: a longer one would hold up everything else on the connection.
+ONE_MESSAGE_BYTES = 8 * MIB
 
 
 class FileSystem:
@@ -41,18 +25,56 @@ class FileSystem:
     so every name can be reached. A method raises FileNotFoundError, PermissionError, FileExistsError,
     NotADirectoryError, IsADirectoryError or another OSError, with the ServerError as its cause; ServerError itself
     for what is no matter of the operating system; and ClosedError.
+
+    has_blocks: the server also reads and writes files block by block.
     """
 
-    def __init__(self, client: Caller) -> None:
+    def __init__(self, client: Caller, has_blocks: bool = False) -> None:
         self._client = client
+        self._has_blocks = has_blocks
+
+    @overload
+    def open(self, path: AnyPath, mode: Literal["r", "w"] = "r", encoding: str = "utf-8") -> TextIO: ...
+
+    @overload
+    def open(self, path: AnyPath, mode: Literal["rb", "wb"]) -> BinaryIO: ...
+
+    def open(self, path: AnyPath, mode: Mode = "r", encoding: str = "utf-8") -> IO[Any]:
+        """A file object, which needs memory for one block only. It is read and written as that of ``open`` is.
+
+        What is written takes its place when the file is closed, as with ``write_bytes``; nothing is changed when an
+        error leaves its ``with`` block, or when it is dropped without being closed. One is read from any place, and
+        written from the start to the end; line ends are written as they are. Raises ValueError for another mode.
+        """
+        return open_remote(self._client, path, mode, encoding)
+
+    def upload(self, local: AnyPath, remote: AnyPath) -> None:
+        """Make the content of a file of this machine that of one of the server's: whole or not at all."""
+        with open(local, "rb") as source, self.open(remote, "wb") as target:
+            shutil.copyfileobj(source, target, BLOCK_BYTES)
+
+    def download(self, remote: AnyPath, local: AnyPath) -> None:
+        """Make the content of a file of the server's that of one of this machine; an error may leave a part."""
+        with self.open(remote, "rb") as source, open(local, "wb") as target:
+            shutil.copyfileobj(source, target, BLOCK_BYTES)
 
     def read_bytes(self, path: AnyPath) -> bytes:
-        """The content of a regular file."""
-        return decode_base64(self._call("fs/readFile", path)["dataBase64"])
+        """The content of a regular file: in one message, or in blocks when the server finds that too long."""
+        try:
+            return decode_base64(self._call("fs/readFile", path)["dataBase64"])
+        except ServerError as error:
+            if error.kind != "tooLarge" or not self._has_blocks:
+                raise
+        with self.open(path, "rb") as file:
+            return file.read()
 
     def write_bytes(self, path: AnyPath, data: bytes) -> None:
         """Make ``data`` the content of a file, which is created if need be: whole or not at all."""
-        self._call("fs/writeFile", path, dataBase64=encode_base64(data))
+        if len(data) <= ONE_MESSAGE_BYTES or not self._has_blocks:
+            self._call("fs/writeFile", path, dataBase64=encode_base64(data))
+        else:
+            with self.open(path, "wb") as file:
+                file.write(data)
 
     def read_text(self, path: AnyPath, encoding: str = "utf-8") -> str:
         """The content of a regular file, decoded; line ends stay as they are."""
@@ -94,7 +116,7 @@ class FileSystem:
         if parents and exist_ok:
             return self._create_directory(path, recursive=True)
         if parents:
-            self._create_directory(_parent(path), recursive=True)
+            self._create_directory(parent(path), recursive=True)
         try:
             self._create_directory(path, recursive=False)
         except FileExistsError:
@@ -108,11 +130,11 @@ class FileSystem:
     def copy(self, source: AnyPath, destination: AnyPath, recursive: bool = False) -> None:
         """Copy a file or link; ``recursive``: also a directory, which is merged into one that is there."""
         params = {"sourcePath": wire_path(source), "destinationPath": wire_path(destination), "recursive": recursive}
-        with _os_errors(source, destination):
+        with os_errors(source, destination):
             self._client.call("fs/copy", params)
 
     def _call(self, method: str, path: AnyPath, **params: Any) -> dict[str, Any]:
-        with _os_errors(path):
+        with os_errors(path):
             return self._client.call(method, {"path": wire_path(path), **params})
 
     def _create_directory(self, path: AnyPath, recursive: bool) -> None:
@@ -125,46 +147,8 @@ class FileSystem:
             return None
 
 
-def wire_path(path: AnyPath) -> str:
-    """A path as the protocol wants it: itself, or a ``file://`` URI when it is not UTF-8."""
-    raw = _bytes_of(path)
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return "file://" + urllib.parse.quote(raw)
-
-
-def _bytes_of(path: AnyPath) -> bytes:
-    """The path's bytes, on whatever system this client runs."""
-    path = os.fspath(path)
-    return path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
-
-
-def _parent(path: AnyPath) -> bytes:
-    return _bytes_of(path).rstrip(b"/").rpartition(b"/")[0] or b"/"
-
-
 def _with_python_name(entry: DirectoryEntry) -> DirectoryEntry:
     if entry.file_name_base64 is None:
         return entry
     name = entry.file_name_base64.decode("utf-8", "surrogateescape")
     return dataclasses.replace(entry, file_name=name, file_name_base64=None)
-
-
-@contextlib.contextmanager
-def _os_errors(path: AnyPath, path2: AnyPath | None = None) -> Iterator[None]:
-    """Raise the OSError that belongs to a ServerError, with the paths."""
-    try:
-        yield
-    except ServerError as error:
-        code = _errno_of(error)
-        if code is None:
-            raise
-        filenames = (path,) if path2 is None else (path, None, path2)
-        raise OSError(code, error.message, *filenames) from error
-
-
-def _errno_of(error: ServerError) -> int | None:
-    """The number on this system, which for what has no kind of its own is taken to be the server's."""
-    code = error.data.get("errno") if isinstance(error.data, dict) else None
-    return _ERRNO.get(error.kind) or (code if isinstance(code, int) else None)

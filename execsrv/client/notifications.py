@@ -47,6 +47,9 @@ _CLASSES: dict[str, type[protocol.Event]] = {
     )
 }
 
+#: What the first servers of this kind do not tell: they neither count events nor say why a process ended.
+_UNTOLD = {"seq": 0, "reason": "exited"}
+
 
 def parse_notification(method: str, params: Any) -> Event | None:
     """The event that a notification tells, None for one that is not known. Raises ProtocolError for bad params."""
@@ -54,7 +57,7 @@ def parse_notification(method: str, params: Any) -> Event | None:
     if cls is None:
         return None
     try:
-        return from_wire(cls, params)
+        return from_wire(cls, {**_UNTOLD, **params})
     except (TypeError, ValueError, AttributeError) as error:
         raise ProtocolError(f"bad params of {method}: {error}") from error
 

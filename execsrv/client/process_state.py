@@ -14,19 +14,24 @@ from execsrv.client.pacing import Pacer
 from execsrv.client.spool import Spool
 from execsrv.protocol import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 
+#: How long output is waited for behind the exit when the server does not tell its end, in seconds.
+UNTOLD_SECONDS = 2.0
+
 
 class ProcessState:
     """A process that is starting, runs or has ended.
 
     capture: keep output for ``next_output``.
     pacer: tells the server what was taken; None when the server has no windows.
+    tells_close: the server says when no more output can come; else one that has ended is given UNTOLD_SECONDS.
     """
 
     thread: int | None = None  # as a taker of its own output: whoever asks for it
 
-    def __init__(self, capture: bool, pacer: Pacer | None) -> None:
+    def __init__(self, capture: bool, pacer: Pacer | None, tells_close: bool = True) -> None:
         self._capture = capture
         self._pacer = pacer
+        self._tells_close = tells_close
         self._output: Spool[ProcessOutput] = Spool()
         self._changed = threading.Condition()
         self._exited_at = 0.0
@@ -93,6 +98,8 @@ class ProcessState:
         TimeoutError, OutputLost (once) where output was given up, and ClosedError when the connection ends before
         the process does.
         """
+        if drain_timeout is None and not self._tells_close:
+            drain_timeout = UNTOLD_SECONDS
         with self._changed:
             self._wait_for_output(deadline, drain_timeout)
             self.poll()

@@ -20,7 +20,7 @@ Handler: TypeAlias = Callable[[Message], Any]
 INITIALIZE_RESULT = {
     "protocolVersion": "exec-server.v0",
     "sessionId": "fake",
-    "capabilities": {"processAck": True},
+    "capabilities": {"envPolicy": True, "processAck": True, "processClosed": True},
     "environmentInfo": {
         "shell": {"name": "sh", "path": "/bin/sh"},
         "executorVersion": "0",

@@ -50,7 +50,7 @@ def test_environment_and_directory(client: ExecServerClient, monkeypatch: pytest
     assert "PATH=" in mine
     assert "EXECSRV_TEST_SECRET" not in mine
     assert client.run(["/usr/bin/env"], env={"A": "1"}, text=True).stdout == "A=1\n"
-    assert client.run(["pwd"], text=True).stdout.strip() == client.server_info.environment_info.cwd
+    assert client.run(["pwd"], text=True).stdout.strip() == client.server_info.cwd
     assert client.run(["pwd"], cwd="/usr", text=True).stdout == "/usr\n"
 
 
@@ -79,7 +79,7 @@ def test_run_out_of_time(client: ExecServerClient) -> None:
 def test_grandchild_that_holds_the_streams(client: ExecServerClient) -> None:
     """It does not hold up the result; killing the process still reaches it."""
     process = client.start(["sh", "-c", "sleep 1000 & echo $!"])
-    output, _ = process.communicate(WAIT, text=True, drain_timeout=0.05)
+    output, _ = process.communicate(timeout=WAIT, text=True, drain_timeout=0.05)
     assert process.returncode == 0
     process.kill()
     assert gone(int(output))
@@ -89,7 +89,7 @@ def test_write(client: ExecServerClient) -> None:
     """What is written reaches stdin."""
     process = client.start(["head", "-n", "1"], pipe_stdin=True)
     process.write(b"hello\n")
-    assert process.communicate(WAIT) == (b"hello\n", b"")
+    assert process.communicate(timeout=WAIT) == (b"hello\n", b"")
     with pytest.raises(ServerError) as caught:
         process.write(b"late")
     assert caught.value.kind == "stdinClosed"
@@ -172,7 +172,8 @@ def test_callback_writes_to_its_process_during_a_flood(client: ExecServerClient)
     script = "yes & read line; kill $!; wait; echo $line >&2"
     with client.events.subscribe(stop, process_id="flood", kind="output"):
         process = client.start(["sh", "-c", script], pipe_stdin=True, process_id="flood")
-        output, stderr = process.communicate(WAIT)
+        assert process.wait(WAIT) == 0
+        output, stderr = process.communicate(timeout=WAIT)
     assert b"stop\n" in stderr
     assert output.startswith(b"y\ny\n")
 
@@ -216,7 +217,7 @@ def test_slow_callback_holds_back_only_its_own_process(client: ExecServerClient,
         assert not (tmp_path / "done").exists()
         go_on.set()
         assert process.wait(WAIT) == 0
-        assert len(process.communicate(WAIT)[0]) == 3_000_000
+        assert len(process.communicate(timeout=WAIT)[0]) == 3_000_000
     assert sum(received) <= 3_000_000
 
 

@@ -50,8 +50,8 @@ def test_handshake(fake: FakeServer) -> None:
         assert fake.wait_for("initialize")["params"] == {"clientName": "me"}
         fake.wait_for("initialized")
         assert client.server_info.session_id == "fake"
-        assert client.server_info.capabilities == {"processAck": True}
-        assert client.server_info.environment_info.shell.path == "/bin/sh"
+        assert client.server_info.capabilities["processAck"] is True
+        assert client.server_info.cwd == "/fake"
 
 
 def test_default_name(fake: FakeServer, fake_client: ExecServerClient) -> None:
@@ -77,8 +77,8 @@ def test_handshake_that_is_refused(fake: FakeServer) -> None:
 
 
 def test_handshake_with_an_odd_result(fake: FakeServer) -> None:
-    """A server that does not tell what must be told is none of ours."""
-    fake.handlers["initialize"] = lambda _: {"protocolVersion": "x"}
+    """A server that does not tell its protocol is none of ours."""
+    fake.handlers["initialize"] = lambda _: {"version": "x"}
     with pytest.raises(ProtocolError, match="initialize"):
         fake.connect()
 
@@ -186,7 +186,7 @@ def test_failed_start_leaves_nothing_behind(fake: FakeServer, fake_client: ExecS
         fake_client.start(["cmd"], process_id="p")
     assert caught.value.kind == "spawnNotFound"
     live(fake)
-    assert fake_client.start(["cmd"], process_id="p").communicate(WAIT) == (b"hi", b"")
+    assert fake_client.start(["cmd"], process_id="p").communicate(timeout=WAIT) == (b"hi", b"")
     assert fake.of("process/terminate") == []
 
 
@@ -202,7 +202,7 @@ def test_no_window_without_the_capability(make_fake: Callable[..., FakeServer]) 
     """Then output that is not read goes to disk, and nothing is acknowledged."""
     fake = make_fake(capabilities={})
     with fake.connect() as client:
-        process = client.start(["cmd"], process_id="p")
+        process = client.start(["cmd"], cwd="/", env={}, process_id="p")
         assert fake.wait_for("process/start")["params"]["windowBytes"] is None
         for seq in range(1, 101):
             fake.output("p", seq, b"x" * 65536)

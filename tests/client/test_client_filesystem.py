@@ -11,7 +11,8 @@ import pytest
 
 from execsrv.client.client import ExecServerClient
 from execsrv.client.errors import ServerError
-from execsrv.client.filesystem import FileSystem, wire_path
+from execsrv.client.filesystem import FileSystem
+from execsrv.client.paths import wire_path
 
 ODD_NAME = b"caf\xe9"
 

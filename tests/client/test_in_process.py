@@ -111,7 +111,7 @@ def test_a_terminal(client: ExecServerClient) -> None:
     process = client.start(["sh", "-c", "stty size; read line; echo got $line"], tty=True)
     assert next(iter(process)).chunk == b"24 80\r\n"
     process.write(b"it\n")
-    assert process.communicate(PATIENCE) == (b"it\r\ngot it\r\n", b"")
+    assert process.communicate(timeout=PATIENCE) == (b"it\r\ngot it\r\n", b"")
 
 
 def test_events(client: ExecServerClient) -> None:
