@@ -68,11 +68,12 @@ def fake_server(further: Callable[[Message], list[Message]]) -> Iterator[str]:
 def _result(request: Message) -> Message:
     if request["method"] != "initialize":
         return {"processId": request["params"]["processId"]}
-    shell = {"name": "sh", "path": "/bin/sh"}
     names = ("executorVersion", "cwd", "userHomeDir", "platformOs", "tempDir")
-    environment = {"shell": shell, **dict.fromkeys(names, "/")}
     return {
-        "protocolVersion": "exec-server.v0", "sessionId": "fake", "capabilities": {}, "environmentInfo": environment
+        "protocolVersion": "exec-server.v0",
+        "sessionId": "fake",
+        "capabilities": dict.fromkeys(("envPolicy", "processClosed", "processCloseStdin", "processResize"), True),
+        "environmentInfo": {"shell": {"name": "sh", "path": "/bin/sh"}, **dict.fromkeys(names, "/")},
     }
 
 
