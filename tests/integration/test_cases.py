@@ -47,12 +47,13 @@ def test_a_cut_link_is_no_success(listen: Callable[..., Program]) -> None:
     server = listen()
     with ExecServerClient.connect_websocket(server.url) as client:
         process = client.start(["sh", "-c", "seq 1 1000; exec sleep 1000"])
+        assert (pid := process.pid)
         try:
             os.kill(server.pid, signal.SIGKILL)
             with pytest.raises(ClosedError):
                 process.wait()
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
 
 
 def test_binary_output_arrives_unchanged(peer: Peer) -> None:

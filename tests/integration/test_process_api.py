@@ -105,12 +105,14 @@ def test_an_interactive_shell_outlasts_sigterm_and_not_the_grace(peer: Peer) -> 
 
 def test_force_is_the_usual_mode(peer: Peer) -> None:
     """Named or not; a mode of another name is a wrong shape."""
-    for params in ({}, {"mode": "force"}, {"mode": None}):
+    usual: list[Json] = [{}, {"mode": "force"}, {"mode": None}]
+    for params in usual:
         process_id = peer.start("sh", "-c", IGNORES)
         peer.wait_for_output(process_id, b"ready")
         peer.call("process/terminate", processId=process_id, **params)
         assert peer.finish(process_id).exited["signal"] == "SIGKILL"
-    for mode in ("gently", {}, {"graceful": {}}, {"graceful": {"timeoutMs": -1}}):
+    wrong: list[Any] = ["gently", {}, {"graceful": {}}, {"graceful": {"timeoutMs": -1}}]
+    for mode in wrong:
         assert peer.refused("process/terminate", processId="p", mode=mode)["code"] == -32602
 
 
