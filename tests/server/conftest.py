@@ -22,6 +22,7 @@ from execsrv.config import ExecServerConfig
 from execsrv.protocol import Event, ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted, ProcessStartParams
 from execsrv.server.connection import Connection
 from execsrv.server.processes.command import Command, make_command
+from execsrv.server.processes.proc_stat import all_processes
 from execsrv.server.processes.process import Bounds, Process
 from execsrv.server.processes.spawn import spawn
 from execsrv.server.processes.supervisor import Supervisor
@@ -80,13 +81,9 @@ def open_descriptors() -> set[tuple[str, str]]:
     return found
 
 
-def has_children() -> bool:
-    """Has this program any child, running or zombie?"""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
+def children() -> set[int]:
+    """This program's children, running or zombies."""
+    return {process.pid for process in all_processes() if process.parent == os.getpid()}
 
 
 @pytest.fixture
@@ -97,12 +94,12 @@ def died() -> Callable[[int], None]:
 
 @pytest.fixture
 def nothing_left() -> Iterator[Callable[[], None]]:
-    """Checks that since its making no descriptor stayed open and that there is no child; also when the test ends."""
-    before = open_descriptors()
+    """Checks that since its making no descriptor stayed open, and no child stayed; also when the test ends."""
+    descriptors, others = open_descriptors(), children()
 
     def check() -> None:
-        assert not has_children()
-        assert open_descriptors() - before == set()
+        assert children() - others == set()
+        assert open_descriptors() - descriptors == set()
 
     yield check
     check()
