@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 from links import Program
-from peer import Peer
-
-OpenPeer: TypeAlias = Callable[..., Peer]
+from peer import OpenPeer, Peer
 
 
 @pytest.fixture(scope="session")

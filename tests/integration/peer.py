@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -297,3 +297,7 @@ def _chunks(transcript: list[Json], process_id: str, stream: str) -> list[bytes]
             if params["processId"] == process_id and params["stream"] == stream:
                 found.append(base64.b64decode(params["chunk"], validate=True))
     return found
+
+
+#: Fixtures that open peers, with whatever the makers of Peer take.
+OpenPeer: TypeAlias = Callable[..., Peer]

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from conftest import OpenPeer
 from links import Program
-from peer import Peer
+from peer import OpenPeer, Peer
 from proc import children, eventually, gone, is_alive
 
 from execsrv import ClosedError, ExecServerClient, TimeoutExpired

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import OpenPeer
-from peer import PATH, Json, Peer
+from peer import PATH, Json, OpenPeer, Peer
 
 #: A request that is answered at once, whatever has happened.
 HARMLESS = {"method": "process/terminate", "params": {"processId": "nobody"}}

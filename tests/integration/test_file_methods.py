@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import OpenPeer
 from links import Program
-from peer import Json, Peer
+from peer import Json, OpenPeer, Peer
 from proc import descriptors, eventually, peak_bytes
 
 MIB = 1024 * 1024

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from conftest import OpenPeer
 from links import Program
-from peer import Peer
+from peer import OpenPeer, Peer
 from proc import eventually, peak_bytes, resident_bytes
 
 KIB, MIB = 1024, 1024 * 1024

@@ -8,9 +8,8 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from conftest import OpenPeer
 from links import Program, ask_for_upgrade
-from peer import Json, Peer
+from peer import Json, OpenPeer, Peer
 from proc import gone, peak_bytes
 from websockets.frames import Frame, Opcode
 

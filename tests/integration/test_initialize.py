@@ -6,8 +6,7 @@ import os
 from typing import Any
 
 import pytest
-from conftest import OpenPeer
-from peer import Peer
+from peer import OpenPeer, Peer
 
 from execsrv import schemas
 

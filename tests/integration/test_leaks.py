@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import OpenPeer
 from links import Program
-from peer import Peer
+from peer import OpenPeer, Peer
 from proc import children, descriptors, eventually, gone, is_alive
 
 #: A connection's processes: pipes, a terminal, jobs of an interactive shell, one that floods, one that has ended.

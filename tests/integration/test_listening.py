@@ -11,9 +11,8 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from conftest import OpenPeer
 from links import PATIENCE, Program, ask_for_upgrade
-from peer import Peer
+from peer import OpenPeer, Peer
 from proc import gone, is_alive
 
 LIMITS = [

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import OpenPeer
-from peer import PATH, Json, Peer
+from peer import PATH, Json, OpenPeer, Peer
 from proc import eventually, gone, is_alive
 
 GRACEFUL = {"graceful": {"timeoutMs": 60_000}}

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import OpenPeer
 from links import Program
-from peer import PATH, Peer
+from peer import PATH, OpenPeer, Peer
 from proc import gone, is_alive
 
 

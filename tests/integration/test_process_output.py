@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import OpenPeer
 from links import PATIENCE, Program, WebSocketLink
-from peer import Json, Peer
+from peer import Json, OpenPeer, Peer
 from proc import gone, is_alive, resident_bytes
 
 MIB = 1024 * 1024

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from conftest import OpenPeer
 from links import Program
-from peer import Peer
+from peer import OpenPeer, Peer
 from proc import children, descriptors, eventually, resident_bytes
 
 pytestmark = pytest.mark.soak

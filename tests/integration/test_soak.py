@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from conftest import OpenPeer
 from links import Program
-from peer import Peer
+from peer import OpenPeer, Peer
 from proc import children, descriptors, eventually, is_alive, resident_bytes
 
 pytestmark = pytest.mark.soak

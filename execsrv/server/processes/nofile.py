@@ -15,10 +15,13 @@ SPARE_DESCRIPTORS = 64
 
 _lock = threading.Lock()
 _starts = 0
+_raised = False
 
 
 def raise_own_limit() -> None:
     """Allow this program as many descriptors as the system lets it have."""
+    global _raised
+    _raised = True
     resource.setrlimit(resource.RLIMIT_NOFILE, (ORIGINAL[1], ORIGINAL[1]))
 
 
@@ -29,7 +32,7 @@ def inherited_limit(newest_fd: int) -> Iterator[None]:
     posix_spawn(3) can't set limits, so ours is lowered meanwhile. That would be noticed if we had more descriptors
     than the original limit allows, of which ``newest_fd`` is a sign: then the child has ours (see ``give_back``).
     """
-    if resource.getrlimit(resource.RLIMIT_NOFILE) == ORIGINAL or newest_fd + SPARE_DESCRIPTORS > ORIGINAL[0]:
+    if not _raised or newest_fd + SPARE_DESCRIPTORS > ORIGINAL[0]:
         yield
         return
     _count_starts(+1)
@@ -41,6 +44,8 @@ def inherited_limit(newest_fd: int) -> Iterator[None]:
 
 def give_back(pid: int) -> None:
     """Give a child that inherited our limit the original one, a moment after it has begun to run."""
+    if not _raised:
+        return
     try:
         if resource.prlimit(pid, resource.RLIMIT_NOFILE) != ORIGINAL:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, ORIGINAL)

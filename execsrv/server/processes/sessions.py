@@ -29,11 +29,12 @@ def kill_sessions(leaders: Collection[int], escaped: Collection[Identity] = ()) 
         return
     processes = list(all_processes())
     stopped = _stop_escaped(sessions, processes, escaped)
-    killed: set[int] = set()
-    groups = _groups_of(sessions, processes) | sessions
+    signal_groups(sessions, signal.SIGKILL)  # first, or a leader that waits for the others might end by itself
+    killed = sessions
+    groups = _groups_of(sessions, processes) - killed
     for _ in range(MAX_ROUNDS):
         signal_groups(groups, signal.SIGKILL)
-        killed |= groups
+        killed = killed | groups
         groups = _groups_of(sessions, all_processes()) - killed
         if not groups:
             break
