@@ -25,7 +25,7 @@ class Fed(Protocol):
         """See Process.kill."""
 
 
-class Feeder:
+class Feeder(threading.Thread):
     """A thread that writes ``data`` to a process and then ends its input.
 
     A process that does not want all of it is no error, as with subprocess. After any other ``error`` the process is
@@ -33,14 +33,17 @@ class Feeder:
     """
 
     def __init__(self, process: Fed, data: memoryview) -> None:
+        super().__init__(name="execsrv-feeder", daemon=True)
         self.error: ServerError | None = None
         self._process = process
-        threading.Thread(target=self._run, args=(data,), name="execsrv-feeder", daemon=True).start()
+        self._data = data
+        self.start()
 
-    def _run(self, data: memoryview) -> None:
+    def run(self) -> None:
+        """Do it."""
         try:
-            if data:
-                self._process.write(data)
+            if self._data:
+                self._process.write(self._data)
             self._process.close_stdin()
         except ClosedError:
             pass  # which everybody who waits for the process is told

@@ -1,18 +1,16 @@
-"""Tests of execsrv.client.filesystem: on real files through a real server, and with errors from a fake one."""
+"""Tests of execsrv.client.filesystem on real files, through a real server."""
 
 from __future__ import annotations
 
 import errno
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from execsrv.client.client import ExecServerClient
 from execsrv.client.errors import ServerError
 from execsrv.client.filesystem import FileSystem
-from execsrv.client.paths import wire_path
 
 ODD_NAME = b"caf\xe9"
 
@@ -140,48 +138,3 @@ def test_errors_name_the_path(fs: FileSystem, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         fs.copy(missing, tmp_path / "copy")
     assert (caught.value.filename, caught.value.filename2) == (missing, tmp_path / "copy")
-
-
-class RefusingClient:
-    """Refuses every call."""
-
-    def __init__(self, code: int, data: Any) -> None:
-        self._error = ServerError(code, "refused", data.get("kind", "") if data else "", data)
-
-    def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuse."""
-        raise self._error
-
-
-@pytest.mark.parametrize(
-    ("data", "error", "number"),
-    [
-        ({"kind": "notFound"}, FileNotFoundError, errno.ENOENT),
-        ({"kind": "permissionDenied", "errno": 1}, PermissionError, errno.EACCES),
-        ({"kind": "alreadyExists"}, FileExistsError, errno.EEXIST),
-        ({"kind": "notADirectory"}, NotADirectoryError, errno.ENOTDIR),
-        ({"kind": "isADirectory"}, IsADirectoryError, errno.EISDIR),
-        ({"kind": "directoryNotEmpty", "errno": 39}, OSError, errno.ENOTEMPTY),
-        ({"kind": "ioError", "errno": errno.ELOOP}, OSError, errno.ELOOP),
-    ],
-)
-def test_kinds_become_errors_of_the_system(data: dict[str, Any], error: type[OSError], number: int) -> None:
-    """The kind decides; a number only where there is none."""
-    with pytest.raises(error, match="refused") as caught:
-        FileSystem(RefusingClient(-32603, data)).read_bytes("/x")
-    assert caught.value.errno == number
-
-
-@pytest.mark.parametrize("data", [{"kind": "tooLarge"}, {"kind": "invalidInput"}, None])
-def test_other_errors_stay_what_they_are(data: dict[str, Any] | None) -> None:
-    """A refusal that no system call makes is a ServerError."""
-    with pytest.raises(ServerError):
-        FileSystem(RefusingClient(-32600, data)).stat("/x")
-
-
-def test_wire_path() -> None:
-    """A path is sent as it is, one that is not UTF-8 as a URI."""
-    assert wire_path("/a b/%41") == "/a b/%41"
-    assert wire_path(Path("/ü")) == wire_path("/ü".encode()) == "/ü"
-    assert wire_path(b"/a b/" + ODD_NAME) == "file:///a%20b/caf%E9"
-    assert wire_path("/" + ODD_NAME.decode("utf-8", "surrogateescape")) == "file:///caf%E9"
