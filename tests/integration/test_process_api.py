@@ -424,14 +424,6 @@ def test_top_shows_processes_until_it_is_interrupted(peer: Peer) -> None:
 
 
 def test_vim_starts_and_quits(peer: Peer) -> None:
-    """It draws itself anew for another size, and says how to leave when it is interrupted."""
+    """By its own command."""
     needs("vim")
     assert peer.run("vim", "-u", "NONE", "-c", "q", tty=True, env=SCREEN).exited["exitCode"] == 0
-    told = "au VimResized * echo 'lines=' . &lines"
-    process_id = peer.start("vim", "-u", "NONE", "-n", "--cmd", told, tty=True, env=SCREEN)
-    peer.wait_for_output(process_id, b"~", "pty")
-    resize(peer, process_id, 40, 120)
-    peer.wait_for_output(process_id, b"lines=40", "pty")
-    interrupt(peer, process_id, b"to exit Vim")
-    write(peer, process_id, b":q!\r")
-    assert peer.finish(process_id).exited["exitCode"] == 0
