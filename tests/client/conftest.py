@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -64,6 +65,22 @@ def websocket_client(server_url: str) -> Iterator[ExecServerClient]:
     """A client of the real websocket server."""
     with ExecServerClient.connect_websocket(server_url) as client:
         yield client
+
+
+@pytest.fixture
+def in_process_client() -> Iterator[ExecServerClient]:
+    """A client that is its own server."""
+    if "EXECSRV_UNDER_GEVENT" in os.environ:
+        pytest.skip("gevent.subprocess, which starts the other servers, reaps the children of this one")
+    with ExecServerClient.connect_in_process() as client:
+        yield client
+
+
+@pytest.fixture(params=["local", "websocket", "in_process"])
+def any_client(request: pytest.FixtureRequest) -> ExecServerClient:
+    """A client of a real server, over stdio, a websocket, or in this program."""
+    found: ExecServerClient = request.getfixturevalue(f"{request.param}_client")
+    return found
 
 
 @pytest.fixture(params=["stdio", "websocket"])

@@ -20,7 +20,9 @@ Handler: TypeAlias = Callable[[Message], Any]
 INITIALIZE_RESULT = {
     "protocolVersion": "exec-server.v0",
     "sessionId": "fake",
-    "capabilities": {"envPolicy": True, "processAck": True, "processClosed": True},
+    "capabilities": dict.fromkeys(
+        ["envPolicy", "processAck", "processClosed", "processDrainTimeout", "processTimeout"], True
+    ),
     "environmentInfo": {
         "shell": {"name": "sh", "path": "/bin/sh"},
         "executorVersion": "0",

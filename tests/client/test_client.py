@@ -23,6 +23,7 @@ from execsrv import (
     ServerError,
     Size,
     TimeoutExpired,
+    UnsupportedError,
 )
 from execsrv.client.pacing import WINDOW_BYTES
 
@@ -90,6 +91,60 @@ def test_connection_that_ends_in_the_handshake(fake: FakeServer) -> None:
         fake.connect()
 
 
+def test_server_of_the_first_kind(fake: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells nothing about itself, does not count events and never says that a process is closed: it can be used."""
+    monkeypatch.setattr("execsrv.client.process_state.UNTOLD_SECONDS", 0.05)
+    fake.handlers["initialize"] = lambda _: {"protocolVersion": "exec-server.v0"}
+    fake.handlers["process/wait"] = lambda message: fake.refuse(message, message="unknown method: process/wait")
+
+    def start(message: Message) -> None:
+        process_id = message["params"]["processId"]
+        fake.answer(message, {"processId": process_id})
+        fake.notify("process/output", processId=process_id, stream="stdout", chunk="aGk=")
+        fake.notify("process/exited", processId=process_id, exitCode=3)
+
+    fake.handlers["process/start"] = start
+    with fake.connect() as client:
+        assert (client.server_info.session_id, client.server_info.environment_info) == (None, None)
+        done = client.run(["cmd"], cwd="/", env={})
+        assert (done.returncode, done.stdout) == (3, b"hi")
+        process = client.start(["cmd"], cwd="/", env={})
+        assert [output.chunk for output in process] == [b"hi"]
+        assert (process.returncode, process.signal, process.reason) == (3, None, "exited")
+        with pytest.raises(ServerError, match="unknown method"):
+            client.call("process/wait")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cwd": None}, "cwd must be given: the server does not tell its own"),
+        ({"env": None}, "an environment that is not given whole needs envPolicy"),
+        ({"env_policy": EnvPolicy()}, "an environment that is not given whole needs envPolicy"),
+        ({"time_limit": 1}, "time_limit needs processTimeout"),
+        ({"drain_limit": 1}, "drain_limit needs processDrainTimeout"),
+    ],
+)
+def test_what_a_server_would_ignore(fake: FakeServer, options: dict[str, Any], message: str) -> None:
+    """It is not even asked for it."""
+    fake.handlers["initialize"] = lambda _: {"protocolVersion": "exec-server.v0"}
+    with fake.connect() as client, pytest.raises(UnsupportedError, match=message):
+        client.start(["cmd"], **{"cwd": "/", "env": {}, **options})
+    assert fake.of("process/start") == []
+
+
+def test_what_a_server_cannot_do_to_a_process(fake: FakeServer) -> None:
+    """To end its input, or to let it end by itself; killing is always possible."""
+    fake.handlers["initialize"] = lambda _: {"protocolVersion": "exec-server.v0"}
+    with fake.connect() as client:
+        process = client.start(["cmd"], cwd="/", env={}, pipe_stdin=True)
+        with pytest.raises(UnsupportedError, match="input needs processCloseStdin"):
+            process.communicate(b"data")
+        with pytest.raises(UnsupportedError, match="terminate needs processGracefulTerminate"):
+            process.terminate()
+        assert process.kill()
+
+
 # ---- calls -------------------------------------------------------------------------------------------------------
 
 
@@ -128,12 +183,21 @@ def test_start_passes_options_on(fake: FakeServer, fake_client: ExecServerClient
     """Each under its name on the wire."""
     policy = EnvPolicy("core", exclude=["X*"])
     process = fake_client.start(
-        ["cmd"], tty=True, size=Size(5, 6), arg0="zero", pipe_stdin=True, process_id="mine", env_policy=policy
+        ["cmd"],
+        tty=True,
+        size=Size(5, 6),
+        arg0="zero",
+        pipe_stdin=True,
+        process_id="mine",
+        env_policy=policy,
+        time_limit=1.5,
+        drain_limit=0.0001,
     )
     params = fake.wait_for("process/start")["params"]
     assert process.process_id == params["processId"] == "mine"
     assert (params["tty"], params["size"], params["arg0"]) == (True, {"rows": 5, "cols": 6}, "zero")
     assert (params["pipeStdin"], params["envPolicy"]["exclude"]) == (True, ["X*"])
+    assert (params["timeoutMs"], params["drainTimeoutMs"]) == (1500, 1)
 
 
 @pytest.mark.parametrize("argv", ["ls -l", b"ls"])

@@ -32,6 +32,7 @@ from execsrv.protocol import (
             {"processId": "p", "seq": 2, "exitCode": 137, "signal": "SIGKILL", "reason": "terminated", "new": 1},
             ProcessExited("p", 2, 137, "SIGKILL", "terminated"),
         ),
+        ("process/exited", {"processId": "p", "exitCode": 1}, ProcessExited("p", 0, 1, None, "exited")),
         ("process/closed", {"processId": "p", "seq": 3, "outputComplete": False}, ProcessClosed("p", 3, False)),
         (
             "command/exec/outputDelta",
