@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -17,23 +18,32 @@ from execsrv.server.processes.sessions import (
     signal_session,
 )
 
-#: Prints its number and sleeps, as a group of its own within the session.
-OWN_GROUP = "import os, time; os.setpgid(0, 0); print(os.getpid(), flush=True); time.sleep(1000)"
+#: Tells the number in one piece, and sleeps.
+TELL = "os.write(1, str(os.getpid()).encode() + bytes([10])); time.sleep(1000)"
+
+#: Does so as a group of its own within the session.
+OWN_GROUP = f"import os, time; os.setpgid(0, 0); {TELL}"
 
 #: The same as a session of its own, and then in such a session again.
-OWN_SESSION = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(1000)"
+OWN_SESSION = f"import os, time; os.setsid(); {TELL}"
 NESTED = (
     "import os, time\n"
     "for _ in range(3):\n"
     "    if not os.fork(): os.setsid(); continue\n"
     "    break\n"
-    "print(os.getpid(), flush=True); time.sleep(1000)"
+    f"{TELL}"
 )
 
 
-def lead(*argv: str) -> subprocess.Popen[str]:
-    """Start the leader of a session."""
-    return subprocess.Popen(argv, start_new_session=True, stdout=subprocess.PIPE, text=True)
+@contextmanager
+def lead(*argv: str) -> Iterator[subprocess.Popen[str]]:
+    """Start the leader of a session; its group is gone at the end."""
+    with subprocess.Popen(argv, start_new_session=True, stdout=subprocess.PIPE, text=True) as leader:
+        try:
+            yield leader
+        finally:
+            if leader.poll() is None:
+                os.killpg(leader.pid, signal.SIGKILL)
 
 
 def read_numbers(leader: subprocess.Popen[str], count: int) -> list[int]:
