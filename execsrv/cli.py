@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import signal
 import sys
 from typing import Any, NoReturn
@@ -207,7 +208,8 @@ def _serve(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     from execsrv.run import Command, run_command
 
-    return run_command(Command(args.argv, args.tty, args.cwd, dict(args.env), args.timeout), args.url)
+    cwd = args.cwd if args.url or args.cwd is None else os.path.abspath(args.cwd)  # a local server's files are ours
+    return run_command(Command(args.argv, args.tty, cwd, dict(args.env), args.timeout), args.url)
 
 
 def _print_schema(args: argparse.Namespace) -> int:

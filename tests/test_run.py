@@ -53,8 +53,7 @@ def test_bytes_are_the_commands(to: list[str], tmp_path: Path) -> None:
     [
         (["sh", "-c", "kill -KILL $$"], 137, b""),
         (["sh", "-c", "kill -TERM $$"], 143, b""),
-        (["--cwd", "/none", "true"], 125, b"execsrv: failed to start cwd /none: No such file or directory\n"),
-        (["--cwd", "relative", "true"], 125, b"execsrv: params.cwd: must be an absolute path"),
+        (["--cwd", "/none", "true"], 125, b"execsrv: failed to enter cwd /none: No such file or directory\n"),
         (["/etc/passwd"], 126, b"execsrv: failed to start program /etc/passwd: Permission denied\n"),
         (["/"], 126, b"execsrv: failed to start program /: Permission denied\n"),
         (["./no-program"], 126, b"execsrv: failed to start program ./no-program: Exec format error\n"),
@@ -305,3 +304,10 @@ def test_a_slow_reader() -> None:
         assert program.wait(PATIENCE) == 0
     assert received == line * 4_000_000
     assert max(used) < 80 * 1024 * 1024
+
+
+def test_a_relative_cwd_is_ours_with_a_local_server(tmp_path: Path) -> None:
+    """Its files are the same."""
+    (tmp_path / "sub").mkdir()
+    done = run("--cwd", "sub", "pwd", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/sub\n".encode())

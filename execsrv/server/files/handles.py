@@ -98,7 +98,7 @@ class Handles:
         if handle_id in self._open:
             raise InvalidRequest(f"handle {handle_id} already exists", kind="duplicateHandle")
         if len(self._open) >= MAX_HANDLES:
-            raise limit_exceeded("file handles of a connection", MAX_HANDLES)
+            raise limit_exceeded(MAX_HANDLES, "file handles of a connection")
 
     def add(self, handle_id: str, handle: Handle) -> None:
         """Own ``handle`` from now on, under an id that is free; after the end it is closed at once."""

@@ -38,9 +38,9 @@ def no_terminal(process_id: str) -> InvalidRequest:
     return InvalidRequest(f"process {process_id} has no terminal", kind="noTerminal")
 
 
-def limit_exceeded(what: str, limit: int, unit: str = "") -> InvalidRequest:
+def limit_exceeded(limit: int, what: str) -> InvalidRequest:
     """One more would be above ``limit``."""
-    return InvalidRequest(f"too much of: {what}; the limit is {limit} {unit}".rstrip(), kind="limitExceeded")
+    return InvalidRequest(f"limit exceeded: at most {limit} {what}", kind="limitExceeded")
 
 
 def decode_chunk(chunk: str) -> bytes:

@@ -143,8 +143,9 @@ def _failure(command: Command, error: OSError) -> InternalError:
         error = _directory_error(command.cwd) or error
     kinds = {FileNotFoundError: "spawnNotFound", NotADirectoryError: "spawnNotFound"}
     kind = kinds.get(type(error), "spawnPermissionDenied" if isinstance(error, PermissionError) else "spawnFailed")
+    failed = {"program": "start program", "cwd": "enter cwd"}[subject]
     return InternalError(
-        f"failed to start {subject} {shown(path)}: {error.strerror}", kind, errno=error.errno, subject=subject
+        f"failed to {failed} {shown(path)}: {error.strerror}", kind, errno=error.errno, subject=subject
     )
 
 

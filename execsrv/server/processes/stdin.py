@@ -43,7 +43,7 @@ class Stdin:
         """
         self.check_open()
         if self._waiting_bytes >= MAX_WAITING_BYTES:
-            raise limit_exceeded(f"input waiting for process {self._process_id}", MAX_WAITING_BYTES, "bytes")
+            raise limit_exceeded(MAX_WAITING_BYTES, f"bytes of input wait for process {self._process_id}")
         rest = memoryview(data)
         self._at_line_start = data[-1] in LINE_ENDS if data else self._at_line_start
         if self._descriptor and not self._waiting:

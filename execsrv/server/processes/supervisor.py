@@ -54,7 +54,7 @@ class Supervisor:
             raise InternalError("the connection is ending", kind="spawnFailed")
         limit = self._config.max_processes_per_connection
         if len(self._processes) >= limit:
-            raise limit_exceeded("processes of a connection", limit)
+            raise limit_exceeded(limit, "processes of a connection (max-processes-per-connection)")
         bounds = Bounds(
             self._config.retained_output_bytes, window_bytes, _seconds(timeout_ms), _seconds(drain_timeout_ms)
         )

@@ -176,7 +176,7 @@ class ProcessTable:
         if wait_ms == 0 or happened():
             return
         if self._waiting >= MAX_WAITING_REQUESTS:
-            raise limit_exceeded("requests of a connection that wait", MAX_WAITING_REQUESTS)
+            raise limit_exceeded(MAX_WAITING_REQUESTS, "requests of a connection wait")
         self._waiting += 1
         try:
             process.changed.wait_for(happened, None if wait_ms is None else wait_ms / 1000)
