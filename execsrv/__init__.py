@@ -27,18 +27,9 @@ from execsrv.client.process import Process
 from execsrv.client.receiver import EventReceiver
 from execsrv.client.server_info import ServerInfo
 from execsrv.client.text import TextOutput
-from execsrv.protocol import (
-    DirectoryEntry,
-    EnvPolicy,
-    Metadata,
-    ProcessClosed,
-    ProcessDescription,
-    ProcessExited,
-    ProcessOutput,
-    ProcessSnapshotResult,
-    ProcessStarted,
-    Size,
-)
+from execsrv.protocol.events import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
+from execsrv.protocol.files import DirectoryEntry, Metadata
+from execsrv.protocol.processes import EnvPolicy, ProcessDescription, ProcessSnapshotResult, Size
 
 __all__ = [
     "CallTimeout",

@@ -20,7 +20,7 @@ from execsrv.client.client import ExecServerClient
 from execsrv.client.errors import ExecServerError, ServerError
 from execsrv.client.local import spawn_local_exec_server
 from execsrv.client.process import DRAIN_SECONDS, Process
-from execsrv.protocol import EnvPolicy, Size
+from execsrv.protocol.processes import EnvPolicy, Size
 
 #: Exit codes that are not the command's, as env(1) and timeout(1) have them.
 TIMED_OUT, OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 124, 125, 126, 127

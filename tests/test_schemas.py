@@ -19,8 +19,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from execsrv import protocol, schemas, wire
+from execsrv import schemas, wire
 from execsrv.errors import InvalidParams
+from execsrv.protocol import common, events, files, first_cut, handshake, processes
 
 FOLDER = Path(__file__).parent.parent / "schemas"
 FILES = {path.name: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
@@ -155,36 +156,36 @@ def test_an_unknown_method_is_a_key_error(method: str) -> None:
 # ---- agreement with the dataclasses --------------------------------------------------------------------------------
 
 CLASSES: dict[str, tuple[type, type | None]] = {
-    "initialize": (protocol.InitializeParams, protocol.InitializeResult),
-    "process/start": (protocol.ProcessStartParams, protocol.ProcessStartResult),
-    "process/read": (protocol.ProcessReadParams, protocol.ProcessReadResult),
-    "process/write": (protocol.ProcessWriteParams, protocol.ProcessWriteResult),
-    "process/terminate": (protocol.ProcessTerminateParams, protocol.ProcessTerminateResult),
-    "process/signal": (protocol.ProcessSignalParams, protocol.Empty),
-    "process/closeStdin": (protocol.ProcessParams, protocol.Empty),
-    "process/resize": (protocol.ProcessResizeParams, protocol.Empty),
-    "process/wait": (protocol.ProcessWaitParams, protocol.ProcessWaitResult),
-    "process/snapshot": (protocol.ProcessParams, protocol.ProcessSnapshotResult),
-    "process/list": (protocol.Empty, protocol.ProcessListResult),
-    "process/ack": (protocol.ProcessAckParams, None),
-    "process/started": (protocol.ProcessStarted, None),
-    "process/output": (protocol.ProcessOutput, None),
-    "process/exited": (protocol.ProcessExited, None),
-    "process/closed": (protocol.ProcessClosed, None),
-    "command/exec": (protocol.CommandExecParams, protocol.CommandExecResult),
-    "command/exec/write": (protocol.ProcessWriteParams, protocol.CommandWriteResult),
-    "command/exec/terminate": (protocol.ProcessParams, protocol.ProcessTerminateResult),
-    "fs/readFile": (protocol.PathParams, protocol.ReadFileResult),
-    "fs/writeFile": (protocol.WriteFileParams, protocol.Empty),
-    "fs/createDirectory": (protocol.CreateDirectoryParams, protocol.Empty),
-    "fs/getMetadata": (protocol.PathParams, protocol.Metadata),
-    "fs/readDirectory": (protocol.PathParams, protocol.ReadDirectoryResult),
-    "fs/remove": (protocol.RemoveParams, protocol.Empty),
-    "fs/copy": (protocol.CopyParams, protocol.Empty),
-    "fs/open": (protocol.OpenParams, protocol.OpenResult),
-    "fs/readBlock": (protocol.ReadBlockParams, protocol.ReadBlockResult),
-    "fs/writeBlock": (protocol.WriteBlockParams, protocol.Empty),
-    "fs/close": (protocol.CloseParams, protocol.Empty),
+    "initialize": (handshake.InitializeParams, handshake.InitializeResult),
+    "process/start": (processes.ProcessStartParams, processes.ProcessStartResult),
+    "process/read": (processes.ProcessReadParams, processes.ProcessReadResult),
+    "process/write": (processes.ProcessWriteParams, processes.ProcessWriteResult),
+    "process/terminate": (processes.ProcessTerminateParams, processes.ProcessTerminateResult),
+    "process/signal": (processes.ProcessSignalParams, common.Empty),
+    "process/closeStdin": (processes.ProcessParams, common.Empty),
+    "process/resize": (processes.ProcessResizeParams, common.Empty),
+    "process/wait": (processes.ProcessWaitParams, processes.ProcessWaitResult),
+    "process/snapshot": (processes.ProcessParams, processes.ProcessSnapshotResult),
+    "process/list": (common.Empty, processes.ProcessListResult),
+    "process/ack": (processes.ProcessAckParams, None),
+    "process/started": (events.ProcessStarted, None),
+    "process/output": (events.ProcessOutput, None),
+    "process/exited": (events.ProcessExited, None),
+    "process/closed": (events.ProcessClosed, None),
+    "command/exec": (first_cut.CommandExecParams, first_cut.CommandExecResult),
+    "command/exec/write": (processes.ProcessWriteParams, first_cut.CommandWriteResult),
+    "command/exec/terminate": (processes.ProcessParams, processes.ProcessTerminateResult),
+    "fs/readFile": (files.PathParams, files.ReadFileResult),
+    "fs/writeFile": (files.WriteFileParams, common.Empty),
+    "fs/createDirectory": (files.CreateDirectoryParams, common.Empty),
+    "fs/getMetadata": (files.PathParams, files.Metadata),
+    "fs/readDirectory": (files.PathParams, files.ReadDirectoryResult),
+    "fs/remove": (files.RemoveParams, common.Empty),
+    "fs/copy": (files.CopyParams, common.Empty),
+    "fs/open": (files.OpenParams, files.OpenResult),
+    "fs/readBlock": (files.ReadBlockParams, files.ReadBlockResult),
+    "fs/writeBlock": (files.WriteBlockParams, common.Empty),
+    "fs/close": (files.CloseParams, common.Empty),
 }
 
 #: Methods without a dataclass: nothing in them is read, or they are made from another method's.

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from execsrv import protocol, wire
+from execsrv import wire
+from execsrv.protocol import common, events, files, processes
 
 
 def test_names_become_camel_case() -> None:
@@ -45,44 +46,44 @@ def test_params_take_what_is_there_and_default_the_rest() -> None:
         "envPolicy": {"set": {"C": "d"}, "includeOnly": None},
         "surprise": 1,
     }
-    assert wire.from_wire(protocol.ProcessStartParams, fields) == protocol.ProcessStartParams(
+    assert wire.from_wire(processes.ProcessStartParams, fields) == processes.ProcessStartParams(
         process_id="p",
         argv=["a"],
         cwd="/",
         env={"A": "b"},
         tty=True,
-        size=protocol.Size(rows=50, cols=80),
-        env_policy=protocol.EnvPolicy(set={"C": "d"}),
+        size=processes.Size(rows=50, cols=80),
+        env_policy=processes.EnvPolicy(set={"C": "d"}),
     )
 
 
 def test_an_integral_float_becomes_an_int() -> None:
     """JSON Schema lets 1.0 pass as an integer."""
-    params = wire.from_wire(protocol.ProcessReadParams, {"processId": "p", "afterSeq": 1.0, "maxBytes": 2.0})
+    params = wire.from_wire(processes.ProcessReadParams, {"processId": "p", "afterSeq": 1.0, "maxBytes": 2.0})
     assert [type(params.after_seq), type(params.max_bytes)] == [int, int]
 
 
 def test_base64_of_params_is_left_to_the_handler() -> None:
     """Their text is kept as it came."""
-    assert wire.from_wire(protocol.ProcessWriteParams, {"processId": "p", "chunk": "!"}).chunk == "!"
+    assert wire.from_wire(processes.ProcessWriteParams, {"processId": "p", "chunk": "!"}).chunk == "!"
 
 
 VALUES: list[tuple[Any, dict[str, Any]]] = [
-    (protocol.Empty(), {}),
-    (protocol.ProcessWriteResult(), {"accepted": True, "status": "accepted"}),
+    (common.Empty(), {}),
+    (processes.ProcessWriteResult(), {"accepted": True, "status": "accepted"}),
     (
-        protocol.ProcessOutput("p", 1, "stdout", b"\xff\x00"),
+        events.ProcessOutput("p", 1, "stdout", b"\xff\x00"),
         {"processId": "p", "seq": 1, "stream": "stdout", "chunk": "/wA="},
     ),
     (
-        protocol.ProcessExited("p", 2, 137, None, "terminated"),
+        events.ProcessExited("p", 2, 137, None, "terminated"),
         {"processId": "p", "seq": 2, "exitCode": 137, "signal": None, "reason": "terminated"},
     ),
     (
-        protocol.ReadDirectoryResult(
+        files.ReadDirectoryResult(
             [
-                protocol.DirectoryEntry("a", False, True, False),
-                protocol.DirectoryEntry("\ufffd", False, True, False, b"\xff"),
+                files.DirectoryEntry("a", False, True, False),
+                files.DirectoryEntry("\ufffd", False, True, False, b"\xff"),
             ]
         ),
         {
@@ -111,6 +112,6 @@ def test_results_and_events_go_both_ways(value: Any, fields: dict[str, Any]) -> 
 def test_a_missing_field_and_bad_base64_raise() -> None:
     """A peer that breaks the schema is noticed."""
     with pytest.raises(TypeError):
-        wire.from_wire(protocol.ProcessStarted, {"processId": "p"})
+        wire.from_wire(events.ProcessStarted, {"processId": "p"})
     with pytest.raises(ValueError):
-        wire.from_wire(protocol.ReadFileResult, {"dataBase64": "?"})
+        wire.from_wire(files.ReadFileResult, {"dataBase64": "?"})

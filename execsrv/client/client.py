@@ -25,7 +25,7 @@ from execsrv.client.router import Router
 from execsrv.client.server_info import ServerInfo
 from execsrv.client.stdio_stream import Descriptor, StdioStream
 from execsrv.config import ExecServerConfig
-from execsrv.protocol import EnvPolicy, ProcessDescription, ProcessListResult, ProcessStartParams, Size
+from execsrv.protocol.processes import EnvPolicy, ProcessDescription, ProcessListResult, ProcessStartParams, Size
 from execsrv.wire import from_wire
 
 CLIENT_NAME = "execsrv-python"

@@ -14,7 +14,7 @@ from execsrv.client.lifetime import when_dropped
 from execsrv.client.mailbox import Mailbox
 from execsrv.client.notifications import Disconnected, Event, kind_of
 from execsrv.client.process_state import ProcessState
-from execsrv.protocol import ProcessOutput
+from execsrv.protocol.events import ProcessOutput
 
 logger = logging.getLogger(__name__)
 

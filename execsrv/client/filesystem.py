@@ -11,7 +11,7 @@ from execsrv.client.file_errors import os_errors
 from execsrv.client.paths import AnyPath, parent, wire_path
 from execsrv.client.remote_file import BLOCK_BYTES, Caller, Mode, open_remote
 from execsrv.config import MIB
-from execsrv.protocol import DirectoryEntry, Metadata
+from execsrv.protocol.files import DirectoryEntry, Metadata
 from execsrv.wire import decode_base64, encode_base64, from_wire
 
 #: The longest content that is sent in one message: a longer one would hold up everything else on the connection.

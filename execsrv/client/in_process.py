@@ -20,12 +20,12 @@ import gevent
 from gevent import monkey
 from gevent.event import Event as HubEvent
 
-from execsrv import protocol
 from execsrv.client.channel import OnClosed, OnEvent, OnResult, Result
 from execsrv.client.deadline import Deadline
 from execsrv.client.errors import CallTimeout, ClosedError, ServerError
 from execsrv.config import ExecServerConfig
 from execsrv.errors import RpcError
+from execsrv.protocol import events
 from execsrv.server.dispatch import Call, Lane, bind_notification, bind_request
 from execsrv.server.handler import Handler
 from execsrv.server.lane import SerialLane
@@ -121,7 +121,7 @@ class _Session:
         """There is always room: the windows of the processes bound what the client holds."""
         return contextlib.nullcontext()
 
-    def put(self, event: protocol.Event) -> None:
+    def put(self, event: events.Event) -> None:
         """Hand an event of a process to the client."""
         self._on_event(event)
 

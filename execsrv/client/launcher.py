@@ -10,7 +10,7 @@ from execsrv.client.errors import ClosedError, ExecServerError, ServerError
 from execsrv.client.pacing import Pacer
 from execsrv.client.process_state import ProcessState
 from execsrv.client.router import Router
-from execsrv.protocol import ProcessStartParams
+from execsrv.protocol.processes import ProcessStartParams
 from execsrv.wire import to_wire
 
 

@@ -7,7 +7,7 @@ import threading
 from execsrv.client.deadline import Deadline
 from execsrv.client.notifications import Event
 from execsrv.client.spool import Spool
-from execsrv.protocol import CommandOutputDelta, ProcessOutput
+from execsrv.protocol.events import CommandOutputDelta, ProcessOutput
 
 
 class Mailbox:

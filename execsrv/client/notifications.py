@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from execsrv import protocol
 from execsrv.client.errors import ClosedError, ProtocolError, ServerError
+from execsrv.protocol import events
 from execsrv.wire import from_wire
 
 
@@ -29,21 +29,21 @@ class Disconnected:
     error: ClosedError
 
 
-Event: TypeAlias = protocol.Event | ServerFault | Disconnected
+Event: TypeAlias = events.Event | ServerFault | Disconnected
 
 ProcessEvent: TypeAlias = (
-    protocol.ProcessStarted | protocol.ProcessOutput | protocol.ProcessExited | protocol.ProcessClosed
+    events.ProcessStarted | events.ProcessOutput | events.ProcessExited | events.ProcessClosed
 )
 
-_CLASSES: dict[str, type[protocol.Event]] = {
+_CLASSES: dict[str, type[events.Event]] = {
     cls.method: cls
     for cls in (
-        protocol.ProcessStarted,
-        protocol.ProcessOutput,
-        protocol.ProcessExited,
-        protocol.ProcessClosed,
-        protocol.CommandOutputDelta,
-        protocol.CommandExited,
+        events.ProcessStarted,
+        events.ProcessOutput,
+        events.ProcessExited,
+        events.ProcessClosed,
+        events.CommandOutputDelta,
+        events.CommandExited,
     )
 }
 

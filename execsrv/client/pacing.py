@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from execsrv.protocol import ProcessOutput
+from execsrv.protocol.events import ProcessOutput
 
 #: Output of one process that the server may send beyond what was taken: with a round trip of 50 ms, 10 MiB/s. More
 #: gains next to nothing on a near server, and is held by every handle that nobody reads.

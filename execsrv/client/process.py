@@ -15,7 +15,9 @@ from execsrv.client.lifetime import when_dropped
 from execsrv.client.process_state import ProcessState
 from execsrv.client.text import TextOutput, decode, decode_outputs
 from execsrv.config import MIB
-from execsrv.protocol import ExitReason, ProcessOutput, ProcessSnapshotResult
+from execsrv.protocol.common import ExitReason
+from execsrv.protocol.events import ProcessOutput
+from execsrv.protocol.processes import ProcessSnapshotResult
 from execsrv.wire import encode_base64, from_wire
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from execsrv.client.mailbox import Mailbox
 from execsrv.client.notifications import ProcessEvent
 from execsrv.client.pacing import Pacer
 from execsrv.client.spool import Spool
-from execsrv.protocol import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
+from execsrv.protocol.events import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 
 #: How long output is waited for behind the exit when the server does not tell its end, in seconds.
 UNTOLD_SECONDS = 2.0

@@ -17,7 +17,7 @@ from execsrv.client.file_errors import os_errors
 from execsrv.client.lifetime import when_dropped
 from execsrv.client.paths import AnyPath, wire_path
 from execsrv.config import MIB
-from execsrv.protocol import Metadata, ReadBlockResult
+from execsrv.protocol.files import Metadata, ReadBlockResult
 from execsrv.wire import encode_base64, from_wire
 
 if TYPE_CHECKING:

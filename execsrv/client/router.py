@@ -6,7 +6,7 @@ from execsrv.client.errors import ClosedError
 from execsrv.client.events import EventBus
 from execsrv.client.notifications import Event
 from execsrv.client.process_state import ProcessState
-from execsrv.protocol import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
+from execsrv.protocol.events import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 
 
 class Router:

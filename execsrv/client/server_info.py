@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from execsrv.client.errors import UnsupportedError
-from execsrv.protocol import EnvironmentInfo
+from execsrv.protocol.handshake import EnvironmentInfo
 
 
 @dataclass(frozen=True, slots=True)

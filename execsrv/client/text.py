@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from execsrv.protocol import ProcessOutput, StreamName
+from execsrv.protocol.common import StreamName
+from execsrv.protocol.events import ProcessOutput
 
 
 @dataclass(frozen=True, slots=True)

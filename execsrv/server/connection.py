@@ -12,7 +12,8 @@ import gevent
 from execsrv import jsonrpc
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError, InvalidRequest, RpcError
-from execsrv.protocol import CommandOutputDelta, Event, ExitReason, ProcessOutput
+from execsrv.protocol.common import ExitReason
+from execsrv.protocol.events import CommandOutputDelta, Event, ProcessOutput
 from execsrv.server.condition import Condition
 from execsrv.server.dispatch import Call, Lane, bind_notification, bind_request
 from execsrv.server.handler import Handler

@@ -9,8 +9,9 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from execsrv import protocol, schemas
+from execsrv import schemas
 from execsrv.errors import InvalidRequest
+from execsrv.protocol import common, files, first_cut, handshake, processes
 from execsrv.server.handler import Handler
 from execsrv.wire import from_wire
 
@@ -42,37 +43,37 @@ class Call:
 
 
 METHODS = {
-    "initialize": Method(protocol.InitializeParams, "initialize", Lane.PROMPT, needs_handshake=False),
-    "process/start": Method(protocol.ProcessStartParams, "processes.start", Lane.OWN),
-    "process/read": Method(protocol.ProcessReadParams, "processes.read", Lane.OWN),
-    "process/write": Method(protocol.ProcessWriteParams, "processes.write", Lane.OWN),
-    "process/terminate": Method(protocol.ProcessTerminateParams, "processes.terminate", Lane.OWN),
-    "process/signal": Method(protocol.ProcessSignalParams, "processes.signal", Lane.OWN),
-    "process/closeStdin": Method(protocol.ProcessParams, "processes.close_stdin", Lane.OWN),
-    "process/resize": Method(protocol.ProcessResizeParams, "processes.resize", Lane.OWN),
-    "process/wait": Method(protocol.ProcessWaitParams, "processes.wait", Lane.OWN),
-    "process/snapshot": Method(protocol.ProcessParams, "processes.snapshot", Lane.OWN),
-    "process/list": Method(protocol.Empty, "processes.list", Lane.OWN),
-    "command/exec": Method(protocol.CommandExecParams, "first_cut.exec", Lane.OWN, needs_handshake=False),
-    "command/exec/write": Method(protocol.ProcessWriteParams, "first_cut.write", Lane.OWN, needs_handshake=False),
+    "initialize": Method(handshake.InitializeParams, "initialize", Lane.PROMPT, needs_handshake=False),
+    "process/start": Method(processes.ProcessStartParams, "processes.start", Lane.OWN),
+    "process/read": Method(processes.ProcessReadParams, "processes.read", Lane.OWN),
+    "process/write": Method(processes.ProcessWriteParams, "processes.write", Lane.OWN),
+    "process/terminate": Method(processes.ProcessTerminateParams, "processes.terminate", Lane.OWN),
+    "process/signal": Method(processes.ProcessSignalParams, "processes.signal", Lane.OWN),
+    "process/closeStdin": Method(processes.ProcessParams, "processes.close_stdin", Lane.OWN),
+    "process/resize": Method(processes.ProcessResizeParams, "processes.resize", Lane.OWN),
+    "process/wait": Method(processes.ProcessWaitParams, "processes.wait", Lane.OWN),
+    "process/snapshot": Method(processes.ProcessParams, "processes.snapshot", Lane.OWN),
+    "process/list": Method(common.Empty, "processes.list", Lane.OWN),
+    "command/exec": Method(first_cut.CommandExecParams, "first_cut.exec", Lane.OWN, needs_handshake=False),
+    "command/exec/write": Method(processes.ProcessWriteParams, "first_cut.write", Lane.OWN, needs_handshake=False),
     "command/exec/terminate": Method(
-        protocol.ProcessParams, "first_cut.terminate", Lane.OWN, needs_handshake=False
+        processes.ProcessParams, "first_cut.terminate", Lane.OWN, needs_handshake=False
     ),
-    "fs/readFile": Method(protocol.PathParams, "files.read_file", Lane.FILES),
-    "fs/writeFile": Method(protocol.WriteFileParams, "files.write_file", Lane.FILES),
-    "fs/createDirectory": Method(protocol.CreateDirectoryParams, "files.create_directory", Lane.FILES),
-    "fs/getMetadata": Method(protocol.PathParams, "files.get_metadata", Lane.FILES),
-    "fs/readDirectory": Method(protocol.PathParams, "files.read_directory", Lane.FILES),
-    "fs/remove": Method(protocol.RemoveParams, "files.remove", Lane.FILES),
-    "fs/copy": Method(protocol.CopyParams, "files.copy", Lane.FILES),
-    "fs/open": Method(protocol.OpenParams, "files.open", Lane.FILES),
-    "fs/readBlock": Method(protocol.ReadBlockParams, "files.read_block", Lane.FILES),
-    "fs/writeBlock": Method(protocol.WriteBlockParams, "files.write_block", Lane.FILES),
-    "fs/close": Method(protocol.CloseParams, "files.close", Lane.FILES),
+    "fs/readFile": Method(files.PathParams, "files.read_file", Lane.FILES),
+    "fs/writeFile": Method(files.WriteFileParams, "files.write_file", Lane.FILES),
+    "fs/createDirectory": Method(files.CreateDirectoryParams, "files.create_directory", Lane.FILES),
+    "fs/getMetadata": Method(files.PathParams, "files.get_metadata", Lane.FILES),
+    "fs/readDirectory": Method(files.PathParams, "files.read_directory", Lane.FILES),
+    "fs/remove": Method(files.RemoveParams, "files.remove", Lane.FILES),
+    "fs/copy": Method(files.CopyParams, "files.copy", Lane.FILES),
+    "fs/open": Method(files.OpenParams, "files.open", Lane.FILES),
+    "fs/readBlock": Method(files.ReadBlockParams, "files.read_block", Lane.FILES),
+    "fs/writeBlock": Method(files.WriteBlockParams, "files.write_block", Lane.FILES),
+    "fs/close": Method(files.CloseParams, "files.close", Lane.FILES),
 }
 
 NOTIFICATIONS = {
-    "process/ack": Method(protocol.ProcessAckParams, "processes.ack", Lane.PROMPT),
+    "process/ack": Method(processes.ProcessAckParams, "processes.ack", Lane.PROMPT),
 }
 
 

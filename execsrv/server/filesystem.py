@@ -12,11 +12,11 @@ from contextlib import closing
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InvalidRequest, NotFound
-from execsrv.protocol import (
+from execsrv.protocol.common import Empty
+from execsrv.protocol.files import (
     CloseParams,
     CopyParams,
     CreateDirectoryParams,
-    Empty,
     Metadata,
     OpenParams,
     OpenResult,

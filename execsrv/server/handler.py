@@ -14,14 +14,8 @@ import gevent
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InvalidRequest
-from execsrv.protocol import (
-    PROTOCOL_VERSION,
-    EnvironmentInfo,
-    ExitReason,
-    InitializeParams,
-    InitializeResult,
-    Shell,
-)
+from execsrv.protocol.common import ExitReason
+from execsrv.protocol.handshake import PROTOCOL_VERSION, EnvironmentInfo, InitializeParams, InitializeResult, Shell
 from execsrv.server.filesystem import FileSystem
 from execsrv.server.processes.first_cut import FirstCut
 from execsrv.server.processes.process import Sink

@@ -16,7 +16,7 @@ from execsrv.client.channel import JsonChannel
 from execsrv.client.errors import CallTimeout, ClosedError, JsonError, ProtocolError, ServerError
 from execsrv.client.notifications import Event, ServerFault
 from execsrv.client.stdio_stream import StdioStream
-from execsrv.protocol import ProcessStarted
+from execsrv.protocol.events import ProcessStarted
 
 
 class Recorder:

@@ -21,7 +21,7 @@ from execsrv.client.process_state import ProcessState
 from execsrv.client.receiver import EventReceiver
 from execsrv.client.router import Router
 from execsrv.client.spool import Spool
-from execsrv.protocol import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
+from execsrv.protocol.events import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 
 LIFE: list[Event] = [
     ProcessStarted("p", 1),

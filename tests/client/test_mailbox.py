@@ -11,7 +11,7 @@ from execsrv.client.deadline import Deadline
 from execsrv.client.errors import ClosedError
 from execsrv.client.mailbox import Mailbox
 from execsrv.client.notifications import Disconnected
-from execsrv.protocol import ProcessOutput, ProcessStarted
+from execsrv.protocol.events import ProcessOutput, ProcessStarted
 
 WAIT = 20.0
 EVENTS = [ProcessStarted("p", pid) for pid in range(5)]

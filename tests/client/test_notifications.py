@@ -8,7 +8,7 @@ import pytest
 
 from execsrv.client.errors import ProtocolError
 from execsrv.client.notifications import kind_of, parse_notification
-from execsrv.protocol import (
+from execsrv.protocol.events import (
     CommandExited,
     CommandOutputDelta,
     ProcessClosed,

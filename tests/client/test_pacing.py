@@ -8,7 +8,7 @@ import pytest
 from background import Background
 
 from execsrv.client.pacing import ACK_BYTES, Pacer
-from execsrv.protocol import ProcessOutput
+from execsrv.protocol.events import ProcessOutput
 
 SMALL, LARGE = 10, ACK_BYTES
 

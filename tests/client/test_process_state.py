@@ -16,7 +16,8 @@ from execsrv.client.notifications import ProcessEvent
 from execsrv.client.pacing import Pacer
 from execsrv.client.process import Process
 from execsrv.client.process_state import ProcessState
-from execsrv.protocol import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted, StreamName
+from execsrv.protocol.common import StreamName
+from execsrv.protocol.events import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 
 LOST = ClosedError("lost")
 EXITED = ProcessExited("p", 8, 3, None, "exited")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from execsrv.client.text import TextOutput, decode, decode_outputs
-from execsrv.protocol import ProcessOutput, StreamName
+from execsrv.protocol.common import StreamName
+from execsrv.protocol.events import ProcessOutput
 
 
 def outputs(*pieces: tuple[StreamName, bytes]) -> list[ProcessOutput]:

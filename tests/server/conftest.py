@@ -19,7 +19,8 @@ from gevent.queue import Queue
 from gevent.socket import wait_read
 
 from execsrv.config import ExecServerConfig
-from execsrv.protocol import Event, ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted, ProcessStartParams
+from execsrv.protocol.events import Event, ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
+from execsrv.protocol.processes import ProcessStartParams
 from execsrv.server.connection import Connection
 from execsrv.server.processes.command import Command, make_command
 from execsrv.server.processes.proc_stat import all_processes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 import pytest
 
-from execsrv.protocol import ProcessStarted
+from execsrv.protocol.events import ProcessStarted
 from execsrv.server.connection import MAX_OPEN_REQUESTS
 from execsrv.server.outbox import MAX_ANSWER_BYTES, MAX_OUTPUT_BYTES
 

@@ -12,7 +12,7 @@ import pytest
 from execsrv import schemas
 from execsrv.config import ExecServerConfig
 from execsrv.errors import RpcError
-from execsrv.protocol import ProcessReadParams, ProcessStartParams, Size
+from execsrv.protocol.processes import ProcessReadParams, ProcessStartParams, Size
 from execsrv.server.dispatch import METHODS, NOTIFICATIONS, Lane, bind_notification, bind_request
 from execsrv.server.handler import Handler
 

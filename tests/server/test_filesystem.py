@@ -14,11 +14,11 @@ import pytest
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError, InvalidParams, InvalidRequest, NotFound, RpcError
-from execsrv.protocol import (
+from execsrv.protocol.common import Empty
+from execsrv.protocol.files import (
     CloseParams,
     CopyParams,
     CreateDirectoryParams,
-    Empty,
     Metadata,
     OpenParams,
     OpenResult,

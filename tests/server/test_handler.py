@@ -16,7 +16,9 @@ import pytest
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InvalidRequest
-from execsrv.protocol import InitializeParams, OpenParams, ProcessStartParams
+from execsrv.protocol.files import OpenParams
+from execsrv.protocol.handshake import InitializeParams
+from execsrv.protocol.processes import ProcessStartParams
 from execsrv.server.handler import Handler, environment_info
 from execsrv.server.workers import FILE_THREADS
 from execsrv.version import __version__

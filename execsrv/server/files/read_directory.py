@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from execsrv.errors import InvalidRequest
-from execsrv.protocol import DirectoryEntry
+from execsrv.protocol.files import DirectoryEntry
 from execsrv.server.files.places import reach
 
 #: Least bytes that an entry takes in an answer, besides its name.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from execsrv.errors import InvalidParams, InvalidRequest
-from execsrv.protocol import EnvPolicy, Size
+from execsrv.protocol.processes import EnvPolicy, Size
 from execsrv.server.paths import native_path
 from execsrv.server.processes.environment import child_environment
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from execsrv.protocol import EnvPolicy
+from execsrv.protocol.processes import EnvPolicy
 
 #: What each value of ``inherit`` takes.
 INHERITED_NAMES = {

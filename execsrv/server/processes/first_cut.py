@@ -5,21 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from execsrv.errors import InternalError
-from execsrv.protocol import (
-    CommandExecParams,
-    CommandExecResult,
-    CommandExited,
-    CommandOutputDelta,
-    CommandWriteResult,
-    Event,
-    ProcessExited,
-    ProcessHadEnded,
-    ProcessOutput,
-    ProcessParams,
-    ProcessTerminateResult,
-    ProcessWriteParams,
-    Size,
-)
+from execsrv.protocol.events import CommandExited, CommandOutputDelta, Event, ProcessExited, ProcessOutput
+from execsrv.protocol.first_cut import CommandExecParams, CommandExecResult, CommandWriteResult
+from execsrv.protocol.processes import ProcessHadEnded, ProcessParams, ProcessTerminateResult, ProcessWriteParams, Size
 from execsrv.server.processes.command import make_command
 from execsrv.server.processes.faults import decode_chunk, duplicate_process, unknown_process
 from execsrv.server.processes.process import Process, Sink

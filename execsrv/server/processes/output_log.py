@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from execsrv.protocol import RetainedChunk, StreamName
+from execsrv.protocol.common import StreamName
+from execsrv.protocol.processes import RetainedChunk
 
 #: A chunk costs memory of its own, also one of a single byte: that is bounded too.
 MAX_CHUNKS = 16 * 1024

@@ -13,18 +13,9 @@ from typing import Protocol
 
 import gevent
 
-from execsrv.protocol import (
-    OUTPUT_CHUNK_BYTES,
-    Event,
-    ExitReason,
-    ProcessClosed,
-    ProcessExited,
-    ProcessOutput,
-    ProcessStarted,
-    RetainedChunk,
-    Size,
-    StreamName,
-)
+from execsrv.protocol.common import OUTPUT_CHUNK_BYTES, ExitReason, StreamName
+from execsrv.protocol.events import Event, ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
+from execsrv.protocol.processes import RetainedChunk, Size
 from execsrv.server.condition import Condition
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.descriptor import Descriptor, DescriptorClosed

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from execsrv.errors import InternalError
-from execsrv.protocol import StreamName
+from execsrv.protocol.common import StreamName
 from execsrv.server.paths import shown
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.nofile import give_back, inherited_limit

@@ -10,7 +10,7 @@ import gevent
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError, InvalidRequest
-from execsrv.protocol import ExitReason
+from execsrv.protocol.common import ExitReason
 from execsrv.server.condition import Condition
 from execsrv.server.processes.command import Command
 from execsrv.server.processes.faults import limit_exceeded

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from execsrv.config import ExecServerConfig
-from execsrv.protocol import (
-    Empty,
+from execsrv.protocol.common import Empty
+from execsrv.protocol.processes import (
     ProcessAckParams,
     ProcessDescription,
     ProcessHadEnded,

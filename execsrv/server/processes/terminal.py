@@ -7,7 +7,7 @@ import termios
 
 from ptyprocess import PtyProcess
 
-from execsrv.protocol import Size
+from execsrv.protocol.processes import Size
 
 _NO_CHILD = -1
 

@@ -9,7 +9,7 @@ import pytest
 from deep_paths import long_path
 
 from execsrv.errors import InvalidRequest
-from execsrv.protocol import DirectoryEntry
+from execsrv.protocol.files import DirectoryEntry
 from execsrv.server.files.read_directory import ENTRY_BYTES, read_directory
 
 MIB = 1024 * 1024

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from execsrv.errors import InvalidParams, InvalidRequest
-from execsrv.protocol import EnvPolicy, Size
+from execsrv.protocol.processes import EnvPolicy, Size
 from execsrv.server.processes.command import Command, make_command, refuse_sandbox
 
 

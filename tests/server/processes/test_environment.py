@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from execsrv.protocol import EnvPolicy
+from execsrv.protocol.processes import EnvPolicy
 from execsrv.server.processes.environment import child_environment
 
 OWN = {

@@ -12,12 +12,9 @@ import gevent
 import pytest
 
 from execsrv.errors import RpcError
-from execsrv.protocol import (
-    CommandExecParams,
-    CommandExecResult,
-    CommandExited,
-    CommandOutputDelta,
-    CommandWriteResult,
+from execsrv.protocol.events import CommandExited, CommandOutputDelta
+from execsrv.protocol.first_cut import CommandExecParams, CommandExecResult, CommandWriteResult
+from execsrv.protocol.processes import (
     ProcessStartParams,
     ProcessTerminateParams,
     ProcessTerminateResult,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from execsrv.protocol import RetainedChunk
+from execsrv.protocol.processes import RetainedChunk
 from execsrv.server.processes.output_log import OutputLog
 
 

@@ -12,15 +12,9 @@ import gevent
 import pytest
 
 from execsrv.errors import InvalidRequest
-from execsrv.protocol import (
-    OUTPUT_CHUNK_BYTES,
-    ProcessClosed,
-    ProcessExited,
-    ProcessOutput,
-    ProcessStarted,
-    RetainedChunk,
-    Size,
-)
+from execsrv.protocol.common import OUTPUT_CHUNK_BYTES
+from execsrv.protocol.events import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
+from execsrv.protocol.processes import RetainedChunk, Size
 
 if TYPE_CHECKING:
     from conftest import Daemon, RecordingSink

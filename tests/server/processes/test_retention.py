@@ -9,7 +9,7 @@ import gevent
 import pytest
 
 from execsrv.errors import InvalidRequest
-from execsrv.protocol import RetainedChunk
+from execsrv.protocol.processes import RetainedChunk
 from execsrv.server.processes.process import Bounds, Process
 from execsrv.server.processes.retention import (
     MAX_FORGOTTEN,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from execsrv.errors import InternalError
-from execsrv.protocol import Size
+from execsrv.protocol.processes import Size
 from execsrv.server.processes.spawn import spawn
 
 if TYPE_CHECKING:

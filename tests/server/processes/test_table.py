@@ -14,8 +14,9 @@ import pytest
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError, InvalidParams, InvalidRequest, RpcError
-from execsrv.protocol import (
-    Empty,
+from execsrv.protocol.common import Empty
+from execsrv.protocol.events import ProcessStarted
+from execsrv.protocol.processes import (
     EnvPolicy,
     ProcessAckParams,
     ProcessParams,
@@ -23,7 +24,6 @@ from execsrv.protocol import (
     ProcessReadResult,
     ProcessResizeParams,
     ProcessSignalParams,
-    ProcessStarted,
     ProcessStartParams,
     ProcessStartResult,
     ProcessTerminateParams,

@@ -7,7 +7,7 @@ import termios
 
 import pytest
 
-from execsrv.protocol import Size
+from execsrv.protocol.processes import Size
 from execsrv.server.processes.terminal import Terminal
 
 
