@@ -106,7 +106,7 @@ def test_server_of_the_first_kind(fake: FakeServer, monkeypatch: pytest.MonkeyPa
     fake.handlers["process/start"] = start
     with fake.connect() as client:
         assert (client.server_info.session_id, client.server_info.environment_info) == (None, None)
-        done = client.run(["cmd"], cwd="/", env={})
+        done = client.run(["cmd"], cwd="/", env={}, drain_timeout=0.05)
         assert (done.returncode, done.stdout) == (3, b"hi")
         process = client.start(["cmd"], cwd="/", env={})
         assert [output.chunk for output in process] == [b"hi"]

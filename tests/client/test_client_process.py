@@ -194,11 +194,11 @@ def test_signal_that_is_none(any_client: ExecServerClient) -> None:
 def test_interrupt_on_a_terminal(any_client: ExecServerClient) -> None:
     """It reaches the command in the foreground and not the shell."""
     process = any_client.start(["bash", "--norc", "-i"], tty=True, env={"PS1": "> ", "PATH": os.environ["PATH"]})
-    process.write(b"sh -c 'echo re''ady; sleep 1000'\n")
+    command = READY.replace("ready", "re''ady")  # which is not what its echo looks like
+    process.write(f"sh -c 'trap \"exit 7\" INT; {command}'; exit $?\n".encode())
     read_until(process, b"ready")
     process.interrupt()
-    process.write(b"exit $?\n")
-    assert process.wait(WAIT) == 130
+    assert process.wait(WAIT) == 7
 
 
 def test_resize(any_client: ExecServerClient) -> None:

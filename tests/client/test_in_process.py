@@ -26,6 +26,11 @@ PATIENCE = 20.0
 PATCHED = monkey.is_module_patched("threading")
 PATCH = "from gevent import monkey; monkey.patch_all()\n"
 
+#: More tests that use such a server, among others, and how to choose them. Left out is what ends a pipe and waits: the
+#: patched ``os.close`` leaves it open until the hub has something else to do.
+ALSO_IN_PROCESS = ["test_client_process.py", "test_remote_file.py"]
+CHOSEN = "in_process and not filters and not archive"
+
 #: gevent.subprocess reaps every child of the program, so nothing else in these tests uses it.
 plain_only = pytest.mark.skipif(PATCHED, reason="needs a program of its own, or signals that reach its main thread")
 
@@ -333,8 +338,9 @@ print(process.pid, next(iter(process)).chunk.decode(), flush=True)
 
 @plain_only
 def test_the_same_under_gevent() -> None:
-    """Every test of this file in a program that ``gevent.monkey`` has patched."""
+    """Every test of such a server in one program that ``gevent.monkey`` has patched."""
     script = f"{PATCH}import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    command = [sys.executable, "-c", script, __file__, "-q", "-p", "no:cacheprovider"]
+    files = [__file__, *(str(Path(__file__).with_name(name)) for name in ALSO_IN_PROCESS)]
+    command = [sys.executable, "-c", script, *files, "-k", CHOSEN, "-q", "-n0", "-p", "no:cacheprovider"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10 * PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr

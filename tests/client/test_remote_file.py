@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import gc
 import io
 import os
 import threading
@@ -113,6 +114,14 @@ def test_file_that_grows(fs: FileSystem, tmp_path: Path) -> None:
         growing.write(b"more")
         growing.flush()
         assert file.read() == b"more"
+
+
+def test_file_keeps_its_client(tmp_path: Path) -> None:
+    """It can be read though it is all that is left of the connection."""
+    (tmp_path / "file").write_bytes(DATA)
+    file = ExecServerClient.connect_in_process().fs.open(tmp_path / "file", "rb")
+    gc.collect()
+    assert file.read() == DATA
 
 
 def test_small_reads_are_not_small_requests(spied_fs: FileSystem, spy: SpyingClient, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""All tests of the client once more, in a program that ``gevent.monkey`` has patched."""
+"""All tests of the client once more, in one program that ``gevent.monkey`` has patched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATCHED_PYTEST = "from gevent import monkey; monkey.patch_all(); import pytest; 
 def test_client_works_the_same_under_gevent(tmp_path: Path) -> None:
     """The in-process client sees to that itself."""
     folder = Path(__file__).parent
-    options = ["-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'inner'}"]
+    options = ["-q", "-n0", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'inner'}"]
     chosen = [str(folder), f"--ignore={folder / 'test_in_process.py'}"]
     environment = {**os.environ, "EXECSRV_UNDER_GEVENT": "1"}
     command = [sys.executable, "-c", PATCHED_PYTEST, *options, *chosen]
