@@ -289,6 +289,7 @@ def test_run_returns_what_subprocess_does(fake: FakeServer, fake_client: ExecSer
     done = fake_client.run(["cmd"])
     assert (done.args, done.returncode, done.stdout, done.stderr) == (["cmd"], 3, b"out\r\n", b"")
     assert fake_client.run(["cmd"], text=True).stdout == "out\n"
+    assert [message["params"]["pipeStdin"] for message in fake.of("process/start")] == [False, False]
 
 
 def test_run_with_check(fake: FakeServer, fake_client: ExecServerClient) -> None:

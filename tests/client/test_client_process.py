@@ -88,6 +88,15 @@ def test_communicating_ends_a_pipe(any_client: ExecServerClient) -> None:
     assert process.communicate(timeout=WAIT) == (b"three", b"")
 
 
+def test_communicating_leaves_a_terminal_open(any_client: ExecServerClient) -> None:
+    """Who is at it may still type."""
+    process = any_client.start(["sh", "-c", "read line; echo got $line"], tty=True, pipe_stdin=True)
+    with pytest.raises(TimeoutExpired):
+        process.communicate(timeout=0.2)
+    process.write(b"it\n")
+    assert process.communicate(timeout=WAIT)[0].endswith(b"got it\r\n")
+
+
 def test_second_try_to_communicate(any_client: ExecServerClient, tmp_path: Path) -> None:
     """Input goes on to be written, so it is not given again; nothing is lost or doubled."""
     data = os.urandom(2_000_000)

@@ -11,11 +11,12 @@ from background import Background
 from fake_server import WAIT
 
 from execsrv.client.deadline import Deadline
-from execsrv.client.errors import ClosedError, ExecServerError, TimeoutExpired
+from execsrv.client.errors import ClosedError, ExecServerError, ServerError, TimeoutExpired
 from execsrv.client.notifications import ProcessEvent
 from execsrv.client.pacing import Pacer
 from execsrv.client.process import Process
 from execsrv.client.process_state import ProcessState
+from execsrv.client.server_info import ServerInfo
 from execsrv.protocol.common import StreamName
 from execsrv.protocol.events import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 
@@ -26,21 +27,28 @@ CLOSED = ProcessClosed("p", 9, True)
 
 
 class FakeClient:
-    """Remembers calls."""
+    """Remembers calls; ``refusal`` is what they raise, save those that kill."""
+
+    server_info = ServerInfo("v", capabilities={"processCloseStdin": True, "processGracefulTerminate": True})
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self._called = threading.Event()
+        self.refusal: ServerError | None = None
+        self._changed = threading.Condition()
 
     def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Note a call."""
-        self.calls.append((method, params))
-        self._called.set()
+        with self._changed:
+            self.calls.append((method, params))
+            self._changed.notify_all()
+        if self.refusal and method != "process/terminate":
+            raise self.refusal
         return {"running": True}
 
-    def wait_called(self) -> None:
-        """Wait for the first call."""
-        assert self._called.wait(WAIT)
+    def wait_for(self, method: str) -> None:
+        """Wait for a call of this method."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: method in dict(self.calls), WAIT)
 
 
 class Life:
@@ -288,10 +296,50 @@ def test_write_and_kill_are_calls(life: Life) -> None:
     ]
 
 
+def test_what_is_asked_of_the_server(life: Life) -> None:
+    """Each under its name on the wire, with times in milliseconds."""
+    life.process.close_stdin()
+    life.process.resize(5, 6)
+    life.process.send_signal("hangup")
+    life.process.interrupt()
+    assert life.process.terminate() is True
+    life.process.terminate(0.0001)
+    assert life.client.calls == [
+        ("process/closeStdin", {"processId": "p"}),
+        ("process/resize", {"processId": "p", "size": {"rows": 5, "cols": 6}}),
+        ("process/signal", {"processId": "p", "signal": "hangup"}),
+        ("process/signal", {"processId": "p", "signal": "interrupt"}),
+        ("process/terminate", {"processId": "p", "mode": {"graceful": {"timeoutMs": 2000}}}),
+        ("process/terminate", {"processId": "p", "mode": {"graceful": {"timeoutMs": 1}}}),
+    ]
+
+
+def test_end_that_comes_in_between(life: Life) -> None:
+    """The server knows of it, and this side does not yet: it makes no difference."""
+    life.client.refusal = ServerError(-32600, "process p has exited", "processExited")
+    life.process.interrupt()
+    life.process.resize(1, 1)
+    life.process.close_stdin()
+    assert len(life.client.calls) == 3
+    life.client.refusal = ServerError(-32600, "no", "noTerminal")
+    with pytest.raises(ServerError):
+        life.process.resize(1, 1)
+
+
+def test_input_that_cannot_be_written(life: Life) -> None:
+    """The process is killed, or it would wait for the rest; the error is told."""
+    life.client.refusal = ServerError(-32600, "full", "limitExceeded")
+    communicating = Background(lambda: life.process.communicate(b"data"))
+    life.client.wait_for("process/terminate")
+    life.apply(KILLED, CLOSED)
+    with pytest.raises(ServerError, match="full"):
+        communicating.result()
+
+
 def test_block_kills_what_still_runs(life: Life) -> None:
     """And waits for its end."""
     leaving = Background(lambda: life.process.__exit__(None, None, None))
-    life.client.wait_called()
+    life.client.wait_for("process/terminate")
     assert leaving.is_running()
     life.apply(KILLED)
     leaving.result()
