@@ -52,6 +52,10 @@ class QueueTransport:
         for message in messages:
             self.outgoing.put(message)
 
+    def is_hung_up(self) -> bool:
+        """The input has an end only when it is closed."""
+        return False
+
     def close(self) -> None:
         """End the input."""
         self.incoming.put(None)

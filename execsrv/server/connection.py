@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -28,8 +29,12 @@ log = logging.getLogger(__name__)
 #: Requests that may be open at one time; above it the connection is not read.
 MAX_OPEN_REQUESTS = 4096
 
-#: The longest that an end may take: for killed processes to be gone, open requests to be answered, all to be sent.
-KILL_S, LAST_ANSWERS_S, FLUSH_S = 2.5, 1.0, 1.0
+#: The longest that an end may take, and the shares of it that killed processes may take to be gone, and that are left
+#: for sending what waits; open requests have the rest.
+END_S, KILL_S, FLUSH_S = 4.5, 2.5, 1.0
+
+#: Nothing tells of a peer that hangs up while it is not read, so that is looked for, this often.
+LOOK_S = 0.5
 
 
 class Connection:
@@ -57,11 +62,12 @@ class Connection:
 
     def end(self, reason: ExitReason) -> None:
         """Kill and reap the processes, send what is still to be said, close; bounded in time, twice is harmless."""
+        deadline = time.monotonic() + END_S
         self._handler.end_processes(reason, KILL_S)
-        self._answered.wait_for(lambda: not self._open_requests, LAST_ANSWERS_S)
+        self._answered.wait_for(lambda: not self._open_requests, deadline - FLUSH_S - time.monotonic())
         self._outbox.close(discard=False)
         if self._sender:
-            self._sender.join(FLUSH_S)
+            self._sender.join(max(0.0, deadline - time.monotonic()))
         self._outbox.close(discard=True)
         self._handler.end(reason, KILL_S)  # also the processes that waited for room in the outbox
         self._transport.close()
@@ -83,8 +89,8 @@ class Connection:
 
     def _wait_for_room(self) -> None:
         self._outbox.wait_for_answer_room()
-        while self._is_overloaded() and not self._outbox.is_closed:
-            self._answered.wait()
+        while self._is_overloaded() and not (self._outbox.is_closed or self._transport.is_hung_up()):
+            self._answered.wait(LOOK_S)
 
     def _is_overloaded(self) -> bool:
         return self._open_requests >= MAX_OPEN_REQUESTS or self._open_bytes > self._config.max_message_bytes

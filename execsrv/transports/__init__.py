@@ -32,5 +32,8 @@ class Transport(Protocol):
         A send that is cut off (its greenlet was killed) leaves half a message behind: every later one raises.
         """
 
+    def is_hung_up(self) -> bool:
+        """Has the peer closed its side, whatever is still unread? For an owner that does not receive for a while."""
+
     def close(self) -> None:
         """End both directions and wake who waits; returns within seconds, twice is harmless."""

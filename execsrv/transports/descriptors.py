@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -99,6 +100,14 @@ class Source(_Channel):
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd, _READ)
+
+    def is_hung_up(self) -> bool:
+        """Has the other side been closed (poll(2)), or was this one stopped?"""
+        if self._stopped.is_set():
+            return True
+        poll = select.poll()
+        poll.register(self._fd, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def read(self, size: int) -> bytes:
         """Wait for 1 to ``size`` bytes; ``b""`` at the end: end of file, an error of the descriptor, or stopped."""

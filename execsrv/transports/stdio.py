@@ -88,6 +88,10 @@ class StdioTransport:
         """Write a line for each message; see Transport."""
         self._sink.write(b"\n".join([*messages, b""]))
 
+    def is_hung_up(self) -> bool:
+        """Has the other end of the input been closed? See Transport."""
+        return self._source.is_hung_up()
+
     def close(self) -> None:
         """Wake both directions and close both descriptors; see Transport."""
         if not self._closed:

@@ -90,6 +90,10 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
                 raise TransportClosed("the connection is closed")
             self._write(piece)
 
+    def is_hung_up(self) -> bool:
+        """Has the peer shut down its direction? See Transport."""
+        return self.closed or self._source.is_hung_up()
+
     def close(self) -> None:
         """Say that we go away, if that can be said within CLOSE_SECONDS, and end both directions; see Transport."""
         self._end(CloseCode.GOING_AWAY)

@@ -29,7 +29,7 @@ PATCH = "from gevent import monkey; monkey.patch_all()\n"
 #: More tests that use such a server, among others, and how to choose them. Left out is what ends a pipe and waits: the
 #: patched ``os.close`` leaves it open until the hub has something else to do.
 ALSO_IN_PROCESS = ["test_client_process.py", "test_remote_file.py"]
-CHOSEN = "in_process and not filters and not archive"
+CHOSEN = "in_process"
 
 #: gevent.subprocess reaps every child of the program, so nothing else in these tests uses it.
 plain_only = pytest.mark.skipif(PATCHED, reason="needs a program of its own, or signals that reach its main thread")

@@ -332,6 +332,10 @@ class MemoryTransport(Waiting):
                 self.answers.setdefault(message["id"], []).append(message)
         self.has_changed()
 
+    def is_hung_up(self) -> bool:
+        """Was it closed?"""
+        return self.is_closed
+
     def close(self) -> None:
         """End both directions."""
         self.is_closed = True

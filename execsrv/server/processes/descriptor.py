@@ -12,6 +12,10 @@ from functools import partial
 from typing import Any
 
 import gevent
+from gevent.monkey import get_original
+
+#: In a program that gevent has patched, ``os.close`` waits for the hub's next turn.
+_close: Callable[[int], None] = get_original("os", "close")
 
 READABLE, WRITABLE = 1, 2
 
@@ -28,7 +32,7 @@ class Descriptor:
 
     def __init__(self, fd: int, close: Callable[[], object] | None = None) -> None:
         self.fd = fd
-        self._close = close or partial(os.close, fd)
+        self._close = close or partial(_close, fd)
         self.bytes_read = 0
         self._watchers: dict[int, Any] = {}
         os.set_blocking(fd, False)

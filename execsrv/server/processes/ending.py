@@ -53,6 +53,8 @@ class Ending:
         """When it was asked to end, wait for those who have not: until they have, or are killed."""
         while time.monotonic() < self._kill_at < math.inf and session_is_alive(self._leader, self.escaped):
             gevent.sleep(LOOK_S)
+        if -math.inf < self._kill_at <= time.monotonic():  # their time is up, and we look before the killer does
+            self.force()
 
     def cancel(self) -> None:
         """Send no SIGKILL by ourselves any more."""

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import gevent
 
+from execsrv.errors import InvalidRequest
 from execsrv.protocol.common import OUTPUT_CHUNK_BYTES, ExitReason, StreamName
 from execsrv.protocol.events import Event, ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 from execsrv.protocol.processes import RetainedChunk, Size
@@ -120,8 +121,8 @@ class Process:
 
     @property
     def cost(self) -> int:
-        """Bytes that it counts for when it is closed: its output or, where that is larger, its argv."""
-        return max(self.log.cost, sum(map(len, self.command.argv)))
+        """Bytes that it counts for when it is closed: its output or, where they are larger, its argv or its id."""
+        return max(self.log.cost, len(self.process_id), sum(map(len, self.command.argv)))
 
     @property
     def exited(self) -> bool:
@@ -179,7 +180,10 @@ class Process:
 
         grace: seconds between SIGTERM and SIGKILL; None: SIGKILL at once.
         """
-        self.wait_until_started()
+        try:
+            self.wait_until_started()
+        except InvalidRequest:  # it can't be started, so nothing runs
+            return False
         self.end("terminated", grace)
         return not self.exited
 
