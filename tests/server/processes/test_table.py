@@ -32,6 +32,7 @@ from execsrv.protocol.processes import (
     ProcessWriteParams,
     Size,
 )
+from execsrv.server.processes.proc_stat import read_stat
 from execsrv.server.processes.stdin import MAX_WAITING_BYTES
 from execsrv.server.processes.supervisor import Supervisor
 from execsrv.server.processes.table import MAX_WAITING_REQUESTS, ProcessTable
@@ -622,7 +623,9 @@ def test_stop_and_continue(table: ProcessTable, start_params: Params, sink: Reco
     table.start(start_params("p", "cat", pipe_stdin=True))
     pid = sink.wait_started("p").pid
     table.signal(ProcessSignalParams("p", "stop"))
-    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+    with gevent.Timeout(10):
+        while (stat := read_stat(pid)) is None or stat.state != b"T":
+            gevent.sleep(0.001)  # nothing tells of it
     write(table, b"x")
     gevent.idle()
     assert sink.output("p") == b""
