@@ -125,7 +125,7 @@ def test_the_end_closes_what_is_open(handler: Handler, nothing_left: Callable[[]
     handler.files.open(OpenParams("r", f"{tmp_path}/file"))
     handler.files.open(OpenParams("w", f"{tmp_path}/new", "write"))
     handler.end_processes("connectionClosed", 10)
-    assert len(os.listdir("/proc/self/fd")) == before + 2
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
     for _ in range(2):
         handler.end("connectionClosed", 10)
         nothing_left()

@@ -370,7 +370,7 @@ def test_depth_is_no_limit(deep_tree: Path, deep_directory: Path) -> None:
     with reach(deep_path(deep_directory / "copy") + b"/leaf") as place:
         found = place.stat()
     assert (found.st_size, stat.S_IMODE(found.st_mode)) == (4, 0o640)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_names_that_are_not_utf8_are_copied(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_depth_is_no_limit(deep_tree: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     remove(bytes(deep_tree), recursive=True)
     assert not deep_tree.exists()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_a_path_above_the_system_limit_is_removed(long_tree: Path) -> None:

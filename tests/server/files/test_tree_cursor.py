@@ -102,8 +102,8 @@ def test_depth_costs_no_descriptors(long_tree: Path) -> None:
         for name in LONG_NAMES:
             cursor.enter(name.encode())
         assert cursor.entries() == [(b"leaf", False)]
-        assert len(os.listdir("/proc/self/fd")) == before + 1
+        assert len(os.listdir("/proc/self/fd")) <= before + 1
         for _ in LONG_NAMES:
             cursor.leave()
         assert is_at(cursor, long_tree)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
