@@ -137,7 +137,7 @@ def test_close_frees_every_descriptor() -> None:
     before = os.listdir("/proc/self/fd")
     pipes = Pipes()
     pipes.close()
-    assert os.listdir("/proc/self/fd") == before
+    assert set(os.listdir("/proc/self/fd")) <= set(before)
 
 
 def test_descriptors_may_stand_for_files() -> None:
