@@ -31,6 +31,7 @@ from execsrv.protocol.processes import (
     ProcessWriteParams,
     Size,
 )
+from execsrv.server.processes.proc_stat import read_stat
 from execsrv.server.processes.stdin import MAX_WAITING_BYTES
 from execsrv.server.processes.supervisor import Supervisor
 from execsrv.server.processes.table import MAX_WAITING_REQUESTS, ProcessTable
@@ -614,6 +615,22 @@ def test_every_word_is_its_signal(
     assert table.signal(ProcessSignalParams("p", word)) == Empty()
     exited = sink.wait_exited("p")
     assert (exited.signal, exited.reason) == (name, "signaled")
+
+
+@pytest.mark.xfail(strict=False, reason="in full runs the child is not always stopped; the cause is not known")
+def test_stop_and_continue(table: ProcessTable, start_params: Params, sink: RecordingSink) -> None:
+    """A stopped process answers when it goes on."""
+    table.start(start_params("p", "cat", pipe_stdin=True))
+    pid = sink.wait_started("p").pid
+    table.signal(ProcessSignalParams("p", "stop"))
+    with gevent.Timeout(10):
+        while (stat := read_stat(pid)) is None or stat.state != b"T":
+            gevent.sleep(0.001)  # nothing tells of it
+    write(table, b"x")
+    gevent.idle()
+    assert sink.output("p") == b""
+    table.signal(ProcessSignalParams("p", "continue"))
+    sink.wait_output("p", b"x")
 
 
 # ---- wait, snapshot, list ------------------------------------------------------------------------------------------
