@@ -1,35 +1,13 @@
 """execsrv: start and control processes and files on a machine for a client somewhere else.
 
-What a program needs is here; the server is the command ``execsrv``.
+The public names of ``execsrv.client`` are here, too. The server is the command ``execsrv``.
 """
 
-from execsrv.client.client import ExecServerClient
-from execsrv.client.errors import (
-    CallTimeout,
-    ClosedError,
-    ConnectError,
-    ConnectTimeout,
-    ExecServerError,
-    InitializeTimeout,
-    JsonError,
-    OutputLost,
-    ProtocolError,
-    ServerError,
-    SpawnError,
-    TimeoutExpired,
-    UnsupportedError,
-)
-from execsrv.client.events import EventBus, Subscription
-from execsrv.client.filesystem import FileSystem
-from execsrv.client.local import spawn_local_exec_server
-from execsrv.client.notifications import Disconnected, ServerFault
-from execsrv.client.process import Process
-from execsrv.client.receiver import EventReceiver
-from execsrv.client.server_info import ServerInfo
-from execsrv.client.text import TextOutput
-from execsrv.protocol.events import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
-from execsrv.protocol.files import DirectoryEntry, Metadata
-from execsrv.protocol.processes import EnvPolicy, ProcessDescription, ProcessSnapshotResult, Size
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from execsrv.client import *
 
 __all__ = [
     "CallTimeout",
@@ -67,3 +45,10 @@ __all__ = [
     "UnsupportedError",
     "spawn_local_exec_server",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the client, which is imported now: the server starts without it."""
+    if name in __all__:
+        return getattr(importlib.import_module("execsrv.client"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

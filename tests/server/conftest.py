@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 import gevent
 import pytest
+from descriptors import open_descriptors
 from gevent.event import Event as Flag
 from gevent.queue import Queue
 from gevent.socket import wait_read
@@ -72,15 +72,10 @@ def wait_dead(pid: int) -> None:
         os.close(pidfd)
 
 
-def open_descriptors() -> set[tuple[str, str]]:
-    """Number and target of each of this program's descriptors, after those that are being closed are."""
+def settled_descriptors() -> set[tuple[str, str]]:
+    """This program's descriptors, after those that are being closed are."""
     gevent.idle()
-    found = set()
-    for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # the directory's own
-            found.add((number, os.readlink(f"/proc/self/fd/{number}")))
-    # A hub's own are no business of these tests: other threads may have hubs, and lose them at any time.
-    return {(number, target) for number, target in found if not target.startswith("anon_inode:[event")}
+    return open_descriptors()
 
 
 def children() -> set[int]:
@@ -97,11 +92,11 @@ def died() -> Callable[[int], None]:
 @pytest.fixture
 def nothing_left() -> Iterator[Callable[[], None]]:
     """Checks that since its making no descriptor stayed open, and no child stayed; also when the test ends."""
-    descriptors, others = open_descriptors(), children()
+    descriptors, others = settled_descriptors(), children()
 
     def check() -> None:
         assert children() - others == set()
-        assert open_descriptors() - descriptors == set()
+        assert settled_descriptors() - descriptors == set()
 
     yield check
     check()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from descriptors import open_descriptors
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError, InvalidParams, InvalidRequest, NotFound, RpcError
@@ -384,7 +385,7 @@ def test_too_many_handles_are_refused(files: FileSystem, tmp_path: Path) -> None
 
 def test_a_commit_that_fails_frees_the_id_and_leaves_nothing(files: FileSystem, tmp_path: Path) -> None:
     """A directory in the way, a device that is full, a block that was refused before."""
-    before = os.listdir("/proc/self/fd")
+    before = open_descriptors()
     files.open(OpenParams("a", f"{tmp_path}/file", "write"))
     (tmp_path / "file").mkdir()
     files.open(OpenParams("b", "/dev/full", "write"))
@@ -401,5 +402,5 @@ def test_a_commit_that_fails_frees_the_id_and_leaves_nothing(files: FileSystem, 
         fault = fault_of(lambda: files.close(CloseParams(handle_id, commit=True)))
         assert (fault.code, fault.kind) == (code, kind)
         assert fault_of(lambda: files.close(CloseParams(handle_id))).kind == "unknownHandle"
-    assert set(os.listdir("/proc/self/fd")) <= set(before)
+    assert open_descriptors() <= before
     assert os.listdir(tmp_path) == ["file"] and os.listdir(tmp_path / "file") == []

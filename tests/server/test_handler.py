@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import gevent
 import pytest
+from descriptors import open_descriptors
 
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InvalidRequest
@@ -121,11 +122,11 @@ def test_the_end_kills_the_processes_of_both_dialects(handler: Handler, sink: Re
 def test_the_end_closes_what_is_open(handler: Handler, nothing_left: Callable[[], None], tmp_path: Path) -> None:
     """That of the processes alone does not; what is written and not committed is gone, and nothing opens any more."""
     (tmp_path / "file").touch()
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     handler.files.open(OpenParams("r", f"{tmp_path}/file"))
     handler.files.open(OpenParams("w", f"{tmp_path}/new", "write"))
     handler.end_processes("connectionClosed", 10)
-    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert len(open_descriptors() - before) == 2
     for _ in range(2):
         handler.end("connectionClosed", 10)
         nothing_left()
@@ -136,8 +137,9 @@ def test_the_end_closes_what_is_open(handler: Handler, nothing_left: Callable[[]
 
 def test_the_end_waits_for_no_disk(handler: Handler, workers: Workers, tmp_path: Path) -> None:
     """When all threads are stuck, files are closed as soon as one is free."""
+    before = open_descriptors()
     handler.files.open(OpenParams("w", f"{tmp_path}/file", "write"))
-    before = len(os.listdir("/proc/self/fd"))
+    opened = open_descriptors() - before
     stuck = threading.Event()
     jobs = [workers.files.spawn(stuck.wait, TIME_LIMIT_S) for _ in range(FILE_THREADS)]
     with gevent.Timeout(TIME_LIMIT_S / 2):
@@ -145,5 +147,5 @@ def test_the_end_waits_for_no_disk(handler: Handler, workers: Workers, tmp_path:
     stuck.set()
     assert all(job.get(timeout=TIME_LIMIT_S) for job in jobs)
     with gevent.Timeout(TIME_LIMIT_S):
-        while len(os.listdir("/proc/self/fd")) >= before:
+        while opened & open_descriptors():
             gevent.sleep(0.001)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from deep_paths import deep_path
+from descriptors import open_descriptors
 from own_thread import NOBODY, in_time, unprivileged, with_bind_mount
 
 from execsrv.errors import InvalidRequest
@@ -364,13 +365,13 @@ def test_a_missing_source_or_parent_is_an_os_error(tree: Path, tmp_path: Path) -
 
 def test_depth_is_no_limit(deep_tree: Path, deep_directory: Path) -> None:
     """Deeper than Python recurses and than a path can tell; no descriptor is left."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     copied(deep_tree, deep_directory / "copy")
     copied(deep_tree, deep_directory / "copy")  # merged into the first copy
     with reach(deep_path(deep_directory / "copy") + b"/leaf") as place:
         found = place.stat()
     assert (found.st_size, stat.S_IMODE(found.st_mode)) == (4, 0o640)
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert open_descriptors() <= before
 
 
 def test_names_that_are_not_utf8_are_copied(tmp_path: Path) -> None:

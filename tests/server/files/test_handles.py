@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from deep_paths import long_path
+from descriptors import open_descriptors
 from own_thread import in_time
 
 from execsrv.errors import InvalidRequest
@@ -22,12 +23,12 @@ from execsrv.server.files.handles import MAX_HANDLES, BlockReader, BlockWriter, 
 @pytest.fixture
 def handles() -> Iterator[Handles]:
     """A table; at its end no descriptor is left that was not there before."""
-    before = set(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     handles = Handles()
     yield handles
     handles.end()
     handles.close_all()
-    assert set(os.listdir("/proc/self/fd")) <= set(before)
+    assert open_descriptors() <= before
 
 
 def is_open(handle: Handle) -> bool:
@@ -158,7 +159,7 @@ def test_an_offset_beyond_the_largest_file_is_an_error(tmp_path: Path) -> None:
 def test_what_can_not_be_opened_leaves_no_descriptor(tmp_path: Path, long_tree: Path) -> None:
     """Neither to read nor to write, also behind a long path."""
     os.mkfifo(tmp_path / "fifo")
-    before = os.listdir("/proc/self/fd")
+    before = open_descriptors()
     long = long_path(long_tree)
     for path in (b"/no/such", bytes(tmp_path), bytes(tmp_path / "fifo"), long, long + b"/none/x"):
         for kind in (BlockReader, BlockWriter):
@@ -168,7 +169,7 @@ def test_what_can_not_be_opened_leaves_no_descriptor(tmp_path: Path, long_tree: 
         assert reader.read(0, 10) == b"deep"
         writer.write(0, b"new")
         writer.commit()
-    assert set(os.listdir("/proc/self/fd")) <= set(before)
+    assert open_descriptors() <= before
 
 
 # ---- the table -----------------------------------------------------------------------------------------------------

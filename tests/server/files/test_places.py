@@ -9,13 +9,9 @@ from pathlib import Path
 
 import pytest
 from deep_paths import LONG_NAMES, deep_path, long_path
+from descriptors import open_descriptors
 
 from execsrv.server.files.places import LONGEST_PATH, READ_FLAGS, Place, make_directories, reach
-
-
-def open_descriptors() -> int:
-    """How many descriptors this process has."""
-    return len(os.listdir("/proc/self/fd"))
 
 
 def test_a_short_path_is_its_own_place(tmp_path: Path) -> None:
@@ -23,7 +19,7 @@ def test_a_short_path_is_its_own_place(tmp_path: Path) -> None:
     before = open_descriptors()
     with reach(bytes(tmp_path)) as place:
         assert place == Place(None, bytes(tmp_path))
-        assert open_descriptors() == before
+        assert open_descriptors() <= before
 
 
 def test_a_long_path_is_reached(long_tree: Path) -> None:
@@ -32,7 +28,7 @@ def test_a_long_path_is_reached(long_tree: Path) -> None:
     with reach(long_path(long_tree) + b"/leaf") as place, place.opened(READ_FLAGS) as fd:
         assert place.path == b"leaf"
         assert os.read(fd, 100) == b"deep"
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_a_long_path_keeps_its_trailing_slash(long_tree: Path) -> None:
@@ -56,7 +52,7 @@ def test_a_long_path_without_parent_is_not_found(long_tree: Path) -> None:
     with pytest.raises(FileNotFoundError):
         with reach(long_path(long_tree) + b"/none/leaf"):
             pass
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_stat_follows_or_not(tmp_path: Path) -> None:
@@ -83,7 +79,7 @@ def test_a_descriptor_is_closed_after_its_block(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), Place(None, bytes(tmp_path)).opened(READ_FLAGS) as fd:
         assert os.fstat(fd)
         1 / 0
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_directories_are_made_down_to_any_depth(deep_directory: Path) -> None:
@@ -94,7 +90,7 @@ def test_directories_are_made_down_to_any_depth(deep_directory: Path) -> None:
     make_directories(path + b"/new")
     with reach(path) as place:
         assert stat.S_ISDIR(place.stat().st_mode)
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_making_what_is_there_is_no_fault(tmp_path: Path) -> None:

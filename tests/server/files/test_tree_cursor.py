@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from deep_paths import LONG_NAMES
+from descriptors import open_descriptors
 
 from execsrv.server.files.places import Place
 from execsrv.server.files.tree_cursor import TreeCursor
@@ -97,13 +98,13 @@ def test_the_top_may_be_a_link_only_when_asked(tmp_path: Path) -> None:
 
 def test_depth_costs_no_descriptors(long_tree: Path) -> None:
     """One descriptor is open at the bottom as at the top, and none afterwards."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     with closing(TreeCursor(Place(None, bytes(long_tree)))) as cursor:
         for name in LONG_NAMES:
             cursor.enter(name.encode())
         assert cursor.entries() == [(b"leaf", False)]
-        assert len(os.listdir("/proc/self/fd")) <= before + 1
+        assert len(open_descriptors() - before) == 1
         for _ in LONG_NAMES:
             cursor.leave()
         assert is_at(cursor, long_tree)
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert open_descriptors() <= before
