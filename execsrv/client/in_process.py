@@ -26,10 +26,10 @@ from execsrv.client.errors import CallTimeout, ClosedError, ServerError
 from execsrv.config import ExecServerConfig
 from execsrv.errors import RpcError
 from execsrv.protocol import events
-from execsrv.server.dispatch import Call, Lane, bind_notification, bind_request
+from execsrv.server.dispatch import bind_notification, bind_request
 from execsrv.server.handler import Handler
-from execsrv.server.lane import SerialLane
-from execsrv.server.workers import Workers, call_on
+from execsrv.server.lanes import Lanes, Run
+from execsrv.server.workers import Workers
 from execsrv.wire import to_wire
 
 #: The longest that the end of the processes may take, in seconds, and that ``close`` waits for it.
@@ -114,7 +114,7 @@ class _Session:
         self._on_event = on_event
         self._workers = Workers()
         self._handler = Handler(config, self._workers, self)
-        self._files = SerialLane()
+        self._lanes = Lanes(self._workers.files, admit=lambda: not self._ended)
         self._ended = False
 
     def turn(self) -> contextlib.nullcontext[None]:
@@ -131,12 +131,7 @@ class _Session:
             call = bind_request(self._handler, method, params)
         except Exception as error:  # whatever it is, it is for the caller, who waits
             return finish(error)
-        if call.lane is Lane.FILES:
-            self._files.put(lambda: self._run_on_thread(call, finish))
-        elif call.lane is Lane.OWN:
-            gevent.spawn(lambda: finish(_outcome(call)))
-        else:
-            finish(_outcome(call))
+        self._lanes.put(call, _outcome, finish)
 
     def notify(self, method: str, params: Result) -> None:
         """Call a notification's method; a fault of it has no one to be told."""
@@ -148,10 +143,6 @@ class _Session:
         self._ended = True
         self._handler.end("connectionClosed", END_SECONDS)
         self._workers.close()
-
-    def _run_on_thread(self, call: Call, finish: OnOutcome) -> None:
-        if not self._ended:
-            finish(call_on(self._workers.files, _outcome, call))
 
 
 class _HubServer:
@@ -214,8 +205,8 @@ class _ThreadServer:
             self._jobs.popleft()(session)
 
 
-def _outcome(call: Call) -> Outcome:
+def _outcome(run: Run) -> Outcome:
     try:
-        return to_wire(call.run())
+        return to_wire(run())
     except Exception as error:  # whatever it is, it is for the caller, who waits
         return error

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import gevent
@@ -16,11 +17,11 @@ from execsrv.errors import InternalError, InvalidRequest, RpcError
 from execsrv.protocol.common import ExitReason
 from execsrv.protocol.events import CommandOutputDelta, Event, ProcessOutput
 from execsrv.server.condition import Condition
-from execsrv.server.dispatch import Call, Lane, bind_notification, bind_request
+from execsrv.server.dispatch import bind_notification, bind_request
 from execsrv.server.handler import Handler
-from execsrv.server.lane import SerialLane
+from execsrv.server.lanes import Lanes
 from execsrv.server.outbox import Outbox
-from execsrv.server.workers import Workers, call_on
+from execsrv.server.workers import Workers
 from execsrv.transports import MessageTooLarge, Transport, TransportClosed
 from execsrv.wire import to_wire
 
@@ -43,10 +44,9 @@ class Connection:
     def __init__(self, transport: Transport, config: ExecServerConfig, workers: Workers) -> None:
         self._transport = transport
         self._config = config
-        self._workers = workers
         self._outbox = Outbox()
         self._handler = Handler(config, workers, _OutboxSink(self._outbox))
-        self._files = SerialLane()
+        self._lanes = Lanes(workers.files, self._admit_file_call)
         self._open_requests = 0
         self._open_bytes = 0
         self._answered = Condition()
@@ -84,7 +84,8 @@ class Connection:
             except MessageTooLarge:
                 limit = self._config.max_message_bytes
                 self._refuse(jsonrpc.NO_ID, InvalidRequest(f"the message exceeds {limit} bytes", kind="tooLarge"))
-            gevent.sleep(0)  # what it started goes first, so that the bounds count it
+            if self._open_requests or self._outbox.has_batch:
+                gevent.sleep(0)  # what it started goes first, so that the bounds count it
             self._wait_for_room()
 
     def _wait_for_room(self) -> None:
@@ -116,26 +117,11 @@ class Connection:
         else:
             self._open_requests += 1
             self._open_bytes += size
-            self._schedule(request.id, call, size)
+            self._lanes.put(call, partial(self._outcome, request.id), partial(self._answer, size))
 
-    # ---- lanes -----------------------------------------------------------------------------------------------------
-
-    def _schedule(self, id: jsonrpc.Id, call: Call, size: int) -> None:
-        if call.lane is Lane.FILES:
-            self._files.put(lambda: self._run_on_thread(id, call, size))
-        elif call.lane is Lane.OWN:
-            gevent.spawn(self._run, id, call, size)
-        else:
-            self._run(id, call, size)
-
-    def _run(self, id: jsonrpc.Id, call: Call, size: int) -> None:
-        self._answer(*self._outcome(id, call.run), size)
-
-    def _run_on_thread(self, id: jsonrpc.Id, call: Call, size: int) -> None:
+    def _admit_file_call(self) -> bool:
         self._outbox.wait_for_answer_room()
-        if self._outbox.is_closed:
-            return
-        self._answer(*call_on(self._workers.files, self._outcome, id, call.run), size)
+        return not self._outbox.is_closed
 
     def _outcome(self, id: jsonrpc.Id, run: Callable[[], Any]) -> tuple[bytes, bool]:
         """Run a call: its answer, and whether that must not overtake the events before it."""
@@ -151,8 +137,8 @@ class Connection:
 
     # ---- out -------------------------------------------------------------------------------------------------------
 
-    def _answer(self, answer: bytes, ordered: bool, size: int) -> None:
-        self._outbox.put_answer(answer, ordered)
+    def _answer(self, size: int, outcome: tuple[bytes, bool]) -> None:
+        self._outbox.put_answer(*outcome)
         self._open_requests -= 1
         self._open_bytes -= size
         self._answered.notify_all()

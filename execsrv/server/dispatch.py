@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -13,33 +11,22 @@ from execsrv import schemas
 from execsrv.errors import InvalidRequest
 from execsrv.protocol import common, files, first_cut, handshake, processes
 from execsrv.server.handler import Handler
+from execsrv.server.lanes import Call, Lane
 from execsrv.wire import from_wire
-
-
-class Lane(enum.Enum):
-    """Where a call runs."""
-
-    PROMPT = enum.auto()  #: in the read loop: it never waits
-    OWN = enum.auto()  #: in a greenlet of its own: it may wait
-    FILES = enum.auto()  #: on a thread, one after the other
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One row of the tables below: the params' class, and where below the Handler the method is."""
+    """One row of the tables below: the params' class, and where below the Handler the method is.
+
+    at_once: where the one is that gives the result when that takes no waiting, else None.
+    """
 
     params: type
     target: str
     lane: Lane
     needs_handshake: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call that only has to be run, in its lane."""
-
-    run: Callable[[], Any]
-    lane: Lane
+    at_once: str | None = None
 
 
 METHODS = {
@@ -59,10 +46,12 @@ METHODS = {
     "command/exec/terminate": Method(
         processes.ProcessParams, "first_cut.terminate", Lane.OWN, needs_handshake=False
     ),
-    "fs/readFile": Method(files.PathParams, "files.read_file", Lane.FILES),
+    "fs/readFile": Method(files.PathParams, "files.read_file", Lane.FILES, at_once="files.read_file_at_once"),
     "fs/writeFile": Method(files.WriteFileParams, "files.write_file", Lane.FILES),
     "fs/createDirectory": Method(files.CreateDirectoryParams, "files.create_directory", Lane.FILES),
-    "fs/getMetadata": Method(files.PathParams, "files.get_metadata", Lane.FILES),
+    "fs/getMetadata": Method(
+        files.PathParams, "files.get_metadata", Lane.FILES, at_once="files.get_metadata_at_once"
+    ),
     "fs/readDirectory": Method(files.PathParams, "files.read_directory", Lane.FILES),
     "fs/remove": Method(files.RemoveParams, "files.remove", Lane.FILES),
     "fs/copy": Method(files.CopyParams, "files.copy", Lane.FILES),
@@ -102,4 +91,5 @@ def _bind(handler: Handler, name: str, method: Method, params: Any) -> Call:
     typed: Any = from_wire(method.params, schemas.validate_params(name, params))
     if method.needs_handshake:
         handler.check_ready()
-    return Call(partial(attrgetter(method.target)(handler), typed), method.lane)
+    at_once = partial(attrgetter(method.at_once)(handler), typed) if method.at_once else None
+    return Call(partial(attrgetter(method.target)(handler), typed), method.lane, at_once)

@@ -1,17 +1,17 @@
 """The file methods, ``fs/readFile`` to ``fs/close``.
 
-Each checks its paths, does its work and turns what goes wrong into the protocol's errors. All of them block: call
-them on threads.
+Each checks its paths, does its work and turns what goes wrong into the protocol's errors. All of them block, so call
+them on threads; but those that end in ``at_once``.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from contextlib import closing
+from contextlib import closing, suppress
 
 from execsrv.config import ExecServerConfig
-from execsrv.errors import InvalidRequest, NotFound
+from execsrv.errors import InvalidParams, InvalidRequest, NotFound
 from execsrv.protocol.common import Empty
 from execsrv.protocol.files import (
     CloseParams,
@@ -29,7 +29,7 @@ from execsrv.protocol.files import (
     WriteBlockParams,
     WriteFileParams,
 )
-from execsrv.server.files.birth_time import birth_time_ns
+from execsrv.server.files.cached import cached_content, cached_status
 from execsrv.server.files.copy_tree import copy
 from execsrv.server.files.handles import BlockReader, BlockWriter, Handles
 from execsrv.server.files.os_errors import os_errors_told_as
@@ -37,6 +37,7 @@ from execsrv.server.files.places import make_directories, reach
 from execsrv.server.files.read_directory import read_directory
 from execsrv.server.files.read_file import ReadLimits, read_file
 from execsrv.server.files.remove_tree import remove
+from execsrv.server.files.statx import Status, status_of
 from execsrv.server.files.write_file import bytes_content, write_through
 from execsrv.server.paths import native_path, shown
 from execsrv.wire import decode_base64
@@ -81,19 +82,29 @@ class FileSystem:
                     os.mkdir(place.path, dir_fd=place.directory)
         return Empty()
 
+    def read_file_at_once(self, params: PathParams) -> ReadFileResult | None:
+        """As ``read_file``, if all of it is in memory and it is short; None else, also for every fault."""
+        with suppress(InvalidParams):
+            content = cached_content(native_path(params.path, "path"), self._limits.at_once_bytes)
+            return None if content is None else ReadFileResult(content)
+        return None
+
     def get_metadata(self, params: PathParams) -> Metadata:
         """Kind, size and times of what a path leads to; a link that leads nowhere is not found."""
         path = native_path(params.path, "path")
         with os_errors_told_as(f"cannot get metadata of {shown(path)}"), reach(path) as place:
-            found = place.stat()
-            return Metadata(
-                is_directory=stat.S_ISDIR(found.st_mode),
-                is_file=stat.S_ISREG(found.st_mode),
-                is_symlink=stat.S_ISLNK(place.stat(follow=False).st_mode),
-                size=found.st_size,
-                created_at_ms=_milliseconds(birth_time_ns(place)),
-                modified_at_ms=_milliseconds(found.st_mtime_ns),
-            )
+            found, itself = place.stat(), place.stat(follow=False)
+            status = status_of(place.directory, place.path)
+        born_ns = status.born_ns if status else None
+        is_symlink = stat.S_ISLNK(itself.st_mode)
+        return _metadata(Status(found.st_mode, found.st_size, born_ns, found.st_mtime_ns), is_symlink)
+
+    def get_metadata_at_once(self, params: PathParams) -> Metadata | None:
+        """As ``get_metadata``, if it is in memory and no link; None else, also for every fault."""
+        with suppress(InvalidParams):
+            status = cached_status(native_path(params.path, "path"))
+            return None if status is None else _metadata(status, is_symlink=False)
+        return None
 
     def read_directory(self, params: PathParams) -> ReadDirectoryResult:
         """The entries of a directory, in the order of their names' bytes."""
@@ -158,6 +169,17 @@ def _decoded(text: str, refusal: str) -> bytes:
         return decode_base64(text)
     except ValueError as error:
         raise InvalidRequest(f"{refusal}: {error}", kind="invalidInput") from None
+
+
+def _metadata(status: Status, is_symlink: bool) -> Metadata:
+    return Metadata(
+        is_directory=stat.S_ISDIR(status.mode),
+        is_file=stat.S_ISREG(status.mode),
+        is_symlink=is_symlink,
+        size=status.size,
+        created_at_ms=_milliseconds(status.born_ns),
+        modified_at_ms=_milliseconds(status.modified_ns),
+    )
 
 
 def _milliseconds(nanoseconds: int | None) -> int:

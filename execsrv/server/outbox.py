@@ -18,6 +18,9 @@ MAX_ANSWER_BYTES = 8 * MIB
 #: Small messages are handed to the transport together, up to this size.
 BATCH_BYTES = 64 * KIB
 
+#: Answers that are worth being sent together.
+BATCH_ANSWERS = 16
+
 
 class Outbox:
     """Two queues between a connection's greenlets and the one that sends.
@@ -45,6 +48,11 @@ class Outbox:
     def is_closed(self) -> bool:
         """Is nothing taken any more?"""
         return self._closed
+
+    @property
+    def has_batch(self) -> bool:
+        """Do so many answers wait that it is time to send them?"""
+        return len(self._answers) >= BATCH_ANSWERS
 
     def turn(self) -> AbstractContextManager[None]:
         """Wait for room for output, first come first served; within the block it is there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gevent
 import pytest
 
-from execsrv.server.outbox import BATCH_BYTES, MAX_ANSWER_BYTES, MAX_OUTPUT_BYTES, Outbox
+from execsrv.server.outbox import BATCH_ANSWERS, BATCH_BYTES, MAX_ANSWER_BYTES, MAX_OUTPUT_BYTES, Outbox
 
 FULL = b"x" * MAX_OUTPUT_BYTES
 
@@ -26,6 +26,20 @@ def put_in_turn(outbox: Outbox, message: bytes) -> gevent.Greenlet:
     greenlet = gevent.spawn(put)
     gevent.idle()
     return greenlet
+
+
+
+def test_many_answers_are_a_batch() -> None:
+    """Sixteen, whatever their size, and no output."""
+    outbox = Outbox()
+    for _ in range(20):
+        outbox.put_output(b"x")
+    for _ in range(BATCH_ANSWERS):
+        assert not outbox.has_batch
+        outbox.put_answer(b"x")
+    assert outbox.has_batch
+    outbox.take()
+    assert not outbox.has_batch
 
 
 def test_answers_overtake_output(outbox: Outbox) -> None:

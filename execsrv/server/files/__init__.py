@@ -7,8 +7,9 @@
       ├ handles                     what is read and written block by block
       │   └ draft                   a file without a name, until it is complete
       ├ copy_tree, remove_tree ── tree_cursor       walks as deep as a tree goes
-      ├ birth_time
+      ├ cached                      what needs no thread, since the kernel knows it
+      │   └ statx
       └ places                      paths of any length
 
-Everything blocks, takes paths as bytes, and raises OSError or, for wrong use, InvalidRequest.
+Everything but ``cached`` blocks, takes paths as bytes, and raises OSError or, for wrong use, InvalidRequest.
 """

@@ -12,6 +12,9 @@ from execsrv.errors import InvalidRequest
 from execsrv.server.files.places import READ_FLAGS, Place, reach
 from execsrv.server.paths import shown
 
+#: Longest file that is read on the hub, when it is in memory: more would hold up the others.
+AT_ONCE_BYTES = 64 * 1024
+
 #: Bytes asked for beyond the size that a file tells: files of /proc tell 0, and others may grow.
 READ_AHEAD_BYTES = 64 * 1024
 
@@ -22,6 +25,11 @@ class ReadLimits:
 
     file_bytes: int
     message_bytes: int
+
+    @property
+    def at_once_bytes(self) -> int:
+        """How many may be read without a thread."""
+        return min(AT_ONCE_BYTES, self.file_bytes, self.message_bytes // 4 * 3)
 
     def check(self, size: int) -> None:
         """Raise InvalidRequest (``tooLarge``) when ``size`` bytes are too many for a file or for an answer."""
