@@ -28,7 +28,6 @@ def put_in_turn(outbox: Outbox, message: bytes) -> gevent.Greenlet:
     return greenlet
 
 
-
 def test_many_answers_are_a_batch() -> None:
     """Sixteen, whatever their size, and no output."""
     outbox = Outbox()

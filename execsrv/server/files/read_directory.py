@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from operator import itemgetter
 
 from execsrv.errors import InvalidRequest
 from execsrv.protocol.files import DirectoryEntry
@@ -27,15 +28,16 @@ def read_directory(path: bytes, max_bytes: int) -> list[DirectoryEntry]:
             if size > max_bytes:
                 message = f"directory is too large for one answer: limit is {max_bytes} bytes"
                 raise InvalidRequest(message, kind="tooLarge")
-    return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]
+    entries.sort(key=itemgetter(0))
+    return [entry for _, entry in entries]
 
 
 def _entry(name: bytes, item: os.DirEntry[str]) -> DirectoryEntry:
-    text = name.decode(errors="replace")
+    text = item.name if item.name.isascii() else name.decode(errors="replace")
     return DirectoryEntry(
-        file_name=text,
-        is_directory=item.is_dir(follow_symlinks=False),
-        is_file=item.is_file(follow_symlinks=False),
-        is_symlink=item.is_symlink(),
-        file_name_base64=None if text.encode() == name else name,
+        text,
+        item.is_dir(follow_symlinks=False),
+        item.is_file(follow_symlinks=False),
+        item.is_symlink(),
+        None if text is item.name or text.encode() == name else name,
     )
