@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable
 
 from gevent.event import Event
@@ -18,7 +17,7 @@ class Condition:
     """
 
     def __init__(self) -> None:
-        self._waiters: deque[Event] = deque()
+        self._waiters: list[Event] = []  # there are many conditions with few waiters, and an empty deque is large
 
     def wait(self, timeout: float | None = None) -> bool:
         """Sleep until notified, at most ``timeout`` seconds; False when the time was up."""
@@ -44,9 +43,9 @@ class Condition:
     def notify(self) -> None:
         """Wake the greenlet that has waited longest."""
         if self._waiters:
-            self._waiters.popleft().set()
+            self._waiters.pop(0).set()
 
     def notify_all(self) -> None:
         """Wake everybody who waits now, in the order of their coming."""
         while self._waiters:
-            self._waiters.popleft().set()
+            self._waiters.pop(0).set()

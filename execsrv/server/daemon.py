@@ -82,3 +82,4 @@ def _prepare() -> None:
     """Before anything is opened: keep inherited descriptors from children, and allow many of our own."""
     seal_descriptors()
     raise_own_limit()
+    gevent.config.track_greenlet_tree = False  # or each of the many greenlets keeps a copy of the stack it came from

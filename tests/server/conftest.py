@@ -216,8 +216,14 @@ def live(
         bounds = Bounds(retained_bytes, window_bytes, timeout, drain_timeout)
         process = Process(process_id, command(*argv, **options), sink, bounds)
         process.attach(call_on(workers.spawn, spawn, process.command))
-        lives.append((process, gevent.spawn(process.run)))
+        lives.append((process, gevent.spawn(run, process)))
         return process
+
+    def run(process: Process) -> None:
+        ended = Flag()
+        process.begin(on_exit=ended.set)
+        ended.wait()
+        process.finish()
 
     yield start
     sink.set_full(False)

@@ -45,6 +45,17 @@ class Descriptor:
         """Wait until a write would not block. Raises DescriptorClosed."""
         self._wait(WRITABLE)
 
+    def when_readable(self, call: Callable[[], object]) -> None:
+        """Call this once, on the hub, when a read would not block, unless it is closed before; needs no greenlet."""
+        self._check_open()
+        watcher = self._watchers[READABLE] = gevent.get_hub().loop.io(self.fd, READABLE)
+
+        def once() -> None:
+            watcher.stop()
+            call()
+
+        watcher.start(once)
+
     def read(self, limit: int) -> bytes | None:
         """Up to ``limit`` bytes of what is there: None when there is nothing now, ``b""`` at the end.
 

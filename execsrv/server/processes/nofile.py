@@ -21,7 +21,7 @@ _raised = False
 def raise_own_limit() -> None:
     """Allow this program as many descriptors as the system lets it have."""
     global _raised
-    _raised = True
+    _raised = ORIGINAL[0] != ORIGINAL[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (ORIGINAL[1], ORIGINAL[1]))
 
 

@@ -98,6 +98,7 @@ class Process:
         self._end_reason: ExitReason | None = None
         self._bounds = bounds
         self._timers: list[gevent.Greenlet[..., None]] = []
+        self._pumps: list[gevent.Greenlet[..., None]] = []
 
     # ---- state -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class Process:
     # ---- what others do to it --------------------------------------------------------------------------------------
 
     def attach(self, child: Child) -> None:
-        """Own the started ``child``; ``run`` must follow."""
+        """Own the started ``child``; ``begin`` must follow."""
         self._child = child
         self.is_ours = True
         self._ending = Ending(child.pid, self.window.lift)
@@ -223,20 +224,25 @@ class Process:
 
     # ---- its life --------------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Report the started child's whole life; return when it is closed and reaped."""
-        assert self._ending
+    def begin(self, on_exit: Callable[[], object]) -> None:
+        """Report the start of the attached child and its output. ``on_exit()`` is called when ``finish`` is due."""
+        assert self._pidfd
         self._sink.put(ProcessStarted(self.process_id, self.pid))
-        pumps = [gevent.spawn(self._pump, name, output) for name, output in self._outputs.items()]
+        self._pumps = [gevent.spawn(self._pump, name, output) for name, output in self._outputs.items()]
         self._start_timer(self._bounds.timeout, self.end, "timeout", TIMEOUT_GRACE_S)
-        code, signal_name = self._wait_for_exit()
+        self._pidfd.when_readable(on_exit)
+
+    def finish(self) -> None:
+        """Report the rest, now that the child has ended; return when it is closed and reaped."""
+        assert self._ending
+        code, signal_name = self._exit_status()
         self._dead = True
         for name, output in self._outputs.items():
             self._forward_rest(name, output)
         self.window.wake()  # perhaps nothing is left to wait for
         self._report_exit(code, signal_name)
         self._start_timer(self._bounds.drain_timeout, self.give_up)
-        gevent.joinall(pumps)
+        gevent.joinall(self._pumps)
         self._ending.wait_for_survivors()
         self._report_close()
         self._release()
@@ -295,10 +301,9 @@ class Process:
             self._report_output(name, chunk)
         return chunk == b""
 
-    def _wait_for_exit(self) -> tuple[int, str | None]:
+    def _exit_status(self) -> tuple[int, str | None]:
         """Exit code and signal name. The zombie stays, so that nobody else gets its number (waitid(2))."""
         assert self._pidfd and self._ending
-        self._pidfd.wait_readable()
         try:
             status = os.waitid(os.P_PIDFD, self._pidfd.fd, os.WEXITED | os.WNOWAIT)
         except ChildProcessError:  # somebody else in this program reaped it: its number may be a stranger's

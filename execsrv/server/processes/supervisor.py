@@ -126,7 +126,10 @@ class Supervisor:
         kill_sessions([process.pid for process in processes], escaped)
 
     def _watch(self, process: Process, on_closed: Callable[[], None]) -> None:
-        process.run()
+        process.begin(on_exit=lambda: gevent.spawn(self._finish, process, on_closed))
+
+    def _finish(self, process: Process, on_closed: Callable[[], None]) -> None:
+        process.finish()
         on_closed()
         self._forget(process)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import gevent
 import pytest
+from gevent.event import Event
 
 from execsrv.server.processes.descriptor import Descriptor, DescriptorClosed
 
@@ -60,6 +61,31 @@ def test_it_waits_until_there_is_something_to_read(source: Pipe) -> None:
     assert not waiter.ready()
     os.write(source.other, b"x")
     waiter.get(timeout=10)
+
+
+def test_a_call_may_wait_for_something_to_read(source: Pipe) -> None:
+    """Without a greenlet, and once."""
+    calls: list[str] = []
+    called = Event()
+    source.ours.when_readable(lambda: (calls.append("readable"), called.set()))
+    gevent.idle()
+    assert calls == []
+    os.write(source.other, b"x")
+    assert called.wait(10)
+    gevent.idle()
+    gevent.idle()
+    assert calls == ["readable"]
+
+
+def test_a_call_waits_no_longer_than_the_descriptor_is_open(source: Pipe) -> None:
+    """Its number may be another's next."""
+    source.ours.when_readable(lambda: pytest.fail("it was closed"))
+    source.ours.close()
+    gevent.idle()
+    os.set_blocking(source.other, False)
+    with pytest.raises(BrokenPipeError):
+        os.write(source.other, b"x")
+    gevent.idle()
 
 
 def test_reading_never_blocks(source: Pipe) -> None:
