@@ -1,6 +1,6 @@
 """Random mutations of valid messages: each is answered or documented to have no answer, and nothing breaks.
 
-Harmless stand-ins take the place of the threads that would start processes and touch files, so that whatever a mutated
+Harmless stand-ins take the place of the files and of the threads that would start processes, so that whatever a mutated
 message asks for is parsed, checked and dispatched, and then reaches neither the disk nor the system.
 """
 
@@ -10,17 +10,19 @@ import copy
 import json
 import logging
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gevent
 import pytest
 from gevent.queue import Queue
 
-from execsrv import jsonrpc, schemas
+from execsrv import schemas
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError
+from execsrv.protocol.common import Empty
 from execsrv.server.connection import Connection
+from execsrv.server.files.handles import Handles
 from execsrv.server.workers import Workers
 from execsrv.transports.frames import Decoder, FrameError
 from execsrv.transports.stdio import LineSplitter
@@ -71,21 +73,22 @@ class NoProcesses:
 
 
 class NoFiles:
-    """In place of the threads that handle files: everything succeeds and nothing is done."""
+    """In place of the files: everything succeeds and nothing is done."""
 
-    def apply(self, _: Any, call: tuple[Any, ...]) -> tuple[str, tuple[bytes, bool]]:
-        """Do not call; return an answer to the request that it would have run."""
-        gevent.sleep(0)
-        _, (id, _), _ = call
-        return "returned", (jsonrpc.result(id, {}), False)
+    def __init__(self) -> None:
+        self.handles = Handles()
+
+    def __getattr__(self, method: str) -> Callable[[Any], Empty | None]:
+        """Every file method; none can answer at once."""
+        return lambda params: None if method.endswith("_at_once") else Empty()
 
 
 class HarmlessWorkers(Workers):
-    """Threads that are none."""
+    """Threads that start no processes."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.spawn = NoProcesses()  # type: ignore[assignment]
-        self.files = NoFiles()  # type: ignore[assignment]
 
 
 class Subject:
@@ -93,7 +96,9 @@ class Subject:
 
     def __init__(self) -> None:
         self._transport = QueueTransport()
-        connection = Connection(self._transport, ExecServerConfig(), HarmlessWorkers())
+        self._workers = HarmlessWorkers()
+        connection = Connection(self._transport, ExecServerConfig(), self._workers)
+        connection._handler.files = NoFiles()  # type: ignore[assignment]
         self._serving = gevent.spawn(connection.serve)
         self.ask({"id": "probe", "method": "initialize", "params": {"clientName": "fuzz"}})
         self.put(b'{"method": "initialized"}')
@@ -118,6 +123,7 @@ class Subject:
         """End the connection; it must end by itself, without an error."""
         self._transport.incoming.put(None)
         self._serving.get(timeout=PATIENCE)
+        self._workers.files.kill()
 
 
 # ---- mutations -----------------------------------------------------------------------------------------------------
