@@ -50,6 +50,12 @@ def kind(method: str) -> Kind:
     return found
 
 
+def load_all() -> None:
+    """Read all files now: later there may be no descriptor left for that."""
+    for method in methods():
+        _validator(method, "params")
+
+
 def validate_params(method: str, params: Any) -> dict[str, Any]:
     """``params`` when they have the shape that ``method`` wants; None counts as an empty object.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ from execsrv.client.stdio_stream import StdioStream
 
 #: How long a server may take to exit once its stdin is closed, in seconds. One of this project takes at most 5.
 EXIT_SECONDS = 6.0
+
+#: How long it may take once it is asked to by SIGTERM, in seconds.
+TERM_SECONDS = 6.0
 
 #: How long a killed server is waited for, in seconds.
 KILL_SECONDS = 5.0
@@ -29,9 +33,9 @@ def spawn_local_exec_server(
     Ctrl-C in the terminal is for this program, which then still has a server to end its processes with. So it
     can't ask for a password on the terminal either.
 
-    Closing the client ends the server: its stdin is closed, and if that does not help in time it is killed. Raises
-    SpawnError when it can't be started or ends at once, JsonError or ProtocolError when it is no such server, and
-    InitializeTimeout.
+    Closing the client ends the server: its stdin is closed, and if that does not help in time it is asked to end
+    by SIGTERM, and at last killed. Raises SpawnError when it can't be started or ends at once, JsonError or
+    ProtocolError when it is no such server, and InitializeTimeout.
     """
     command = command or [sys.executable, "-m", "execsrv"]
     stream = ServerProcessStream(command)
@@ -64,9 +68,12 @@ class ServerProcessStream(StdioStream):
         return self._server.returncode
 
     def close(self) -> None:
-        """Close both ends, wait for the server and kill it if it stays."""
+        """Close both ends and wait for the server; if it stays, ask it to end, and at last kill it."""
         super().close()
-        for timeout in (EXIT_SECONDS, KILL_SECONDS):
+        # One that is stopped, or whose stdin a fork of this program holds, ends its processes only when it is asked to.
+        ask, kill = (signal.SIGCONT, signal.SIGTERM), (signal.SIGKILL,)
+        for timeout, signals in ((EXIT_SECONDS, ask), (TERM_SECONDS, kill), (KILL_SECONDS, ())):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._server.wait(timeout)
-            self._server.kill()  # which does nothing to one that was reaped
+            for number in signals:
+                self._server.send_signal(number)  # which does nothing to one that was reaped

@@ -9,6 +9,7 @@ from collections.abc import Collection
 import gevent
 from gevent.event import Event
 
+from execsrv import schemas
 from execsrv.config import ExecServerConfig
 from execsrv.server.connection import Connection
 from execsrv.server.processes.nofile import raise_own_limit
@@ -79,7 +80,8 @@ class Daemon:
 
 
 def _prepare() -> None:
-    """Before anything is opened: keep inherited descriptors from children, and allow many of our own."""
+    """Before anything is served: keep inherited descriptors from children, allow many of our own, read our files."""
     seal_descriptors()
     raise_own_limit()
+    schemas.load_all()
     gevent.config.track_greenlet_tree = False  # or each of the many greenlets keeps a copy of the stack it came from

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -68,10 +69,26 @@ def test_server_has_a_session_of_its_own() -> None:
         assert os.getsid(pid) == pid
 
 
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_server_whose_stdin_does_not_end_is_asked(monkeypatch: pytest.MonkeyPatch, is_stopped: bool) -> None:
+    """A stopped one too, so that its processes end with it; here another holds its stdin as well."""
+    monkeypatch.setattr("execsrv.client.local.EXIT_SECONDS", 0.2)
+    with spawn_local_exec_server() as client:
+        process = client.start(["sleep", "1000"])
+        sleeping = process.pid
+        server = int(client.run(["sh", "-c", "echo $PPID"], text=True).stdout)
+        held = os.open(f"/proc/{server}/fd/0", os.O_WRONLY)
+        if is_stopped:
+            os.kill(server, signal.SIGSTOP)
+    os.close(held)
+    assert gone(server) and gone(sleeping)
+
+
 def test_server_that_stays_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """However it ignores the end of its stdin."""
     monkeypatch.setattr("execsrv.client.channel.CLOSE_SECONDS", 0.2)
     monkeypatch.setattr("execsrv.client.local.EXIT_SECONDS", 0.2)
+    monkeypatch.setattr("execsrv.client.local.TERM_SECONDS", 0.2)
     with spawn_local_exec_server(fake_command("while True: signal.pause()")) as client:
         pid = client.call("pid")["pid"]
     assert gone(pid)

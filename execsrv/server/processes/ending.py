@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection
 
 import gevent
 
+from execsrv.server.processes.descriptor import Descriptor
 from execsrv.server.processes.proc_stat import Identity
-from execsrv.server.processes.sessions import kill_sessions, session_is_alive, signal_session
+from execsrv.server.processes.sessions import kill_sessions, open_survivor, signal_session
 
-#: Seconds between two looks at a session that was asked to end, since nothing tells of the end of all.
+#: Seconds between two looks for survivors while there is no descriptor to wait for one of them.
 LOOK_S = 0.05
 
 
@@ -51,10 +52,26 @@ class Ending:
 
     def wait_for_survivors(self) -> None:
         """When it was asked to end, wait for those who have not: until they have, or are killed."""
-        while time.monotonic() < self._kill_at < math.inf and session_is_alive(self._leader, self.escaped):
-            gevent.sleep(LOOK_S)
+        while time.monotonic() < self._kill_at < math.inf and self._waited_for_one():
+            pass
         if -math.inf < self._kill_at <= time.monotonic():  # their time is up, and we look before the killer does
             self.force()
+
+    def _waited_for_one(self) -> bool:
+        """Wait for the end of some survivor, or until the time is up; was there one?"""
+        try:
+            pidfd = open_survivor(self._leader, self.escaped)
+        except OSError:
+            gevent.sleep(LOOK_S)
+            return True
+        if pidfd is None:
+            return False
+        survivor = Descriptor(pidfd)
+        try:
+            gevent.with_timeout(self._kill_at - time.monotonic(), survivor.wait_readable, timeout_value=None)
+        finally:
+            survivor.close()
+        return True
 
     def cancel(self) -> None:
         """Send no SIGKILL by ourselves any more."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 #: A pid, and when it was started: what tells a process from a later one of the same number.
@@ -41,14 +42,27 @@ class ProcStat(NamedTuple):
 
 def all_processes() -> Iterator[ProcStat]:
     """Every process that we may see: none where there is no /proc."""
-    try:
-        names = os.listdir("/proc")
-    except OSError:
+    return filter(None, map(read_stat, _pids()))
+
+
+def families(sessions: Collection[int], others: Iterable[int] = ()) -> Iterator[ProcStat]:
+    """The processes of ``sessions``, those with the pids ``others``, and all descendants of both.
+
+    Reads as few files as it can, since each takes the system about 20 microseconds to write. Without the files that
+    tell of children (a matter of the kernel's configuration) it gives every process.
+    """
+    if not os.path.exists("/proc/thread-self/children"):
+        yield from all_processes()
         return
-    for name in filter(str.isdigit, names):
-        stat = read_stat(int(name))
-        if stat:
-            yield stat
+    unvisited = [*others, *(pid for pid in _pids() if _session(pid) in sessions)]
+    visited = set[int]()
+    while unvisited:
+        pid = unvisited.pop()
+        if pid not in visited:
+            visited.add(pid)
+            unvisited += _children(pid)
+            if stat := read_stat(pid):
+                yield stat
 
 
 def read_stat(pid: int) -> ProcStat | None:
@@ -60,3 +74,27 @@ def read_stat(pid: int) -> ProcStat | None:
     except OSError:
         return None
     return ProcStat(pid, fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def _pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
+def _children(pid: int) -> list[int]:
+    """The children of a process's threads (proc_pid_task(5)): some may be missed while others end."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    return found

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 
-from execsrv.server.processes.proc_stat import Identity, ProcStat, all_processes, read_stat
+from execsrv.server.processes.proc_stat import Identity, ProcStat, families, read_stat
 
 #: How often the system is searched for processes that were made meanwhile.
 MAX_ROUNDS = 8
@@ -27,7 +28,7 @@ def kill_sessions(leaders: Collection[int], escaped: Collection[Identity] = ()) 
     sessions = set(leaders)
     if not sessions:
         return
-    processes = list(all_processes())
+    processes = list(_families(sessions, escaped))
     stopped = _stop_escaped(sessions, processes, escaped)
     signal_groups(sessions, signal.SIGKILL)  # first, or a leader that waits for the others might end by itself
     killed = sessions
@@ -35,7 +36,7 @@ def kill_sessions(leaders: Collection[int], escaped: Collection[Identity] = ()) 
     for _ in range(MAX_ROUNDS):
         signal_groups(groups, signal.SIGKILL)
         killed = killed | groups
-        groups = _groups_of(sessions, all_processes()) - killed
+        groups = _groups_of(sessions, families(sessions)) - killed
         if not groups:
             break
     _signal_each(stopped, signal.SIGKILL)
@@ -46,7 +47,7 @@ def signal_session(leader: int, escaped: Collection[Identity], *numbers: int) ->
 
     Returns who has escaped and lives, as far as that can be found; ``escaped`` are those that are known.
     """
-    processes = list(all_processes())
+    processes = list(_families({leader}, escaped))
     found = _find_escaped({leader}, processes, escaped)
     for number in numbers:
         signal_groups(_groups_of({leader}, processes) | {leader}, number)
@@ -54,12 +55,17 @@ def signal_session(leader: int, escaped: Collection[Identity], *numbers: int) ->
     return {process.identity for process in found}
 
 
-def session_is_alive(leader: int, escaped: Collection[Identity]) -> bool:
-    """Does any process of the session, or any of the escaped, live?"""
-    return any(
-        process.is_alive and (process.session == leader or process.identity in escaped)
-        for process in all_processes()
-    )
+def open_survivor(leader: int, escaped: Collection[Identity]) -> int | None:
+    """A pidfd of some process of the session, or of the escaped, that lives; None when none does.
+
+    Raises OSError when there is no descriptor for it.
+    """
+    for process in _families({leader}, escaped):
+        if process.is_alive and (process.session == leader or process.identity in escaped):
+            pidfd = _open(process)
+            if pidfd is not None:
+                return pidfd
+    return None
 
 
 def signal_groups(groups: Collection[int], number: int) -> None:
@@ -70,7 +76,11 @@ def signal_groups(groups: Collection[int], number: int) -> None:
 
 def is_group_of(group: int, leader: int) -> bool:
     """Does a living process belong to ``group``, in the session of ``leader``?"""
-    return group in _groups_of({leader}, all_processes())
+    return group in _groups_of({leader}, families({leader}))
+
+
+def _families(sessions: Collection[int], escaped: Collection[Identity]) -> Iterable[ProcStat]:
+    return families(sessions, (pid for pid, _ in escaped))
 
 
 def _groups_of(sessions: Collection[int], processes: Iterable[ProcStat]) -> set[int]:
@@ -88,7 +98,7 @@ def _stop_escaped(
             break
         _signal_each(fresh, signal.SIGSTOP)
         stopped |= {process.identity: process for process in fresh}
-        processes = all_processes()
+        processes = _families(sessions, known)
     return stopped.values()
 
 
@@ -113,16 +123,24 @@ def _find_escaped(
 def _signal_each(processes: Iterable[ProcStat], number: int) -> None:
     """Send a signal to processes one by one, by a pidfd, so that none of them can be mistaken for a stranger."""
     for process in processes:
-        try:
-            pidfd = os.pidfd_open(process.pid)
-        except OSError:
-            continue
-        try:
-            now = read_stat(process.pid)
-            if now and now.identity == process.identity:
+        with suppress(OSError):  # no descriptor is left
+            pidfd = _open(process)
+            if pidfd is not None:
                 _try(signal.pidfd_send_signal, pidfd, number)
-        finally:
-            os.close(pidfd)
+                os.close(pidfd)
+
+
+def _open(process: ProcStat) -> int | None:
+    """A pidfd; None when it is gone, also if another has its number by now. Raises OSError."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    now = read_stat(process.pid)
+    if now and now.identity == process.identity:
+        return pidfd
+    os.close(pidfd)
+    return None
 
 
 def _try(send: Callable[[int, int], None], target: int, number: int) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 
-from execsrv.server.processes.proc_stat import all_processes, read_stat
+from execsrv.server.processes.proc_stat import all_processes, families, read_stat
 
 
 def test_a_process_is_told_with_its_numbers() -> None:
@@ -58,3 +59,27 @@ def test_all_processes_are_found() -> None:
     found = {stat.pid: stat for stat in all_processes()}
     child.wait()
     assert found[os.getpid()].is_alive and found[child.pid].is_zombie
+
+
+#: Starts a child from another thread, as a session of its own; tells of it, and goes on until its input ends.
+PARENT = """
+import subprocess, threading
+start = lambda: print(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid, flush=True)
+threading.Thread(target=start).start()
+input()
+"""
+
+
+def test_a_family_is_a_session_with_its_descendants() -> None:
+    """Also one that has left it and whose parent is a thread; not who is no relation."""
+    with subprocess.Popen(
+        ["python3", "-c", PARENT], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as leader, subprocess.Popen(["sleep", "1000"], start_new_session=True) as stranger:
+        assert leader.stdout
+        child = int(leader.stdout.readline())
+        assert {stat.pid for stat in families({leader.pid})} >= {leader.pid, child}
+        assert stranger.pid not in {stat.pid for stat in families({leader.pid})}
+        assert {stat.pid for stat in families({leader.pid}, [stranger.pid])} >= {leader.pid, child, stranger.pid}
+        assert {stat.pid for stat in families(set(), [child])} >= {child}
+        for pid in (leader.pid, child, stranger.pid):
+            os.kill(pid, signal.SIGKILL)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from execsrv.server.processes.proc_stat import Identity
 from execsrv.server.processes.sessions import (
     is_group_of,
     kill_sessions,
-    session_is_alive,
+    open_survivor,
     signal_groups,
     signal_session,
 )
@@ -44,6 +46,16 @@ def lead(*argv: str) -> Iterator[subprocess.Popen[str]]:
         finally:
             if leader.poll() is None:
                 os.killpg(leader.pid, signal.SIGKILL)
+
+
+def is_alive(leader: int, escaped: Collection[Identity]) -> bool:
+    """Does anybody of them live?"""
+    pidfd = open_survivor(leader, escaped)
+    if pidfd is None:
+        return False
+    assert not select.select([pidfd], [], [], 0)[0]
+    os.close(pidfd)
+    return True
 
 
 def read_numbers(leader: subprocess.Popen[str], count: int) -> list[int]:
@@ -141,10 +153,10 @@ def test_who_has_left_is_killed_after_its_ancestors_when_it_is_known(died: Calla
         assert [pid for pid, _ in known] == [escaped]
         leader.send_signal(signal.SIGKILL)
         os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
-        assert session_is_alive(leader.pid, known) and not session_is_alive(leader.pid, ())
+        assert is_alive(leader.pid, known) and not is_alive(leader.pid, ())
         kill_sessions([leader.pid], known)
         died(escaped)
-        assert not session_is_alive(leader.pid, known)
+        assert not is_alive(leader.pid, known)
 
 
 def test_a_later_process_with_a_known_number_is_left_alone() -> None:
@@ -152,7 +164,7 @@ def test_a_later_process_with_a_known_number_is_left_alone() -> None:
     with lead("sleep", "1000") as leader, lead("sleep", "1000") as stranger:
         kill_sessions([leader.pid], {(stranger.pid, 1)})
         leader.wait(10)
-        assert not session_is_alive(leader.pid, {(stranger.pid, 1)})
+        assert not is_alive(leader.pid, {(stranger.pid, 1)})
         assert stranger.poll() is None
         stranger.kill()
 
@@ -166,7 +178,7 @@ def test_a_signal_reaches_every_group_and_who_has_left(died: Callable[[int], Non
         assert len(known) == 1
         died(first)
         died(second)
-        assert leader.poll() is None and session_is_alive(leader.pid, known)
+        assert leader.poll() is None and is_alive(leader.pid, known)
         leader.kill()
 
 
@@ -174,7 +186,7 @@ def test_a_zombie_is_no_living_session() -> None:
     """Nor is one that never was."""
     with lead("true") as leader:
         os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
-        assert not session_is_alive(leader.pid, ())
+        assert not is_alive(leader.pid, ())
 
 
 def test_a_group_belongs_to_a_session_while_one_of_it_lives(died: Callable[[int], None]) -> None:
