@@ -72,6 +72,7 @@ def test_server_has_a_session_of_its_own() -> None:
 @pytest.mark.parametrize("is_stopped", [True, False])
 def test_server_whose_stdin_does_not_end_is_asked(monkeypatch: pytest.MonkeyPatch, is_stopped: bool) -> None:
     """A stopped one too, so that its processes end with it; here another holds its stdin as well."""
+    monkeypatch.setattr("execsrv.client.channel.CLOSE_SECONDS", 0.2)
     monkeypatch.setattr("execsrv.client.local.EXIT_SECONDS", 0.2)
     with spawn_local_exec_server() as client:
         process = client.start(["sleep", "1000"])
