@@ -78,7 +78,7 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
         self.sockets = [socket.socket(fileno=listening.sock.detach()) for listening in self.sockets]
 
     def init_signals(self) -> None:
-        """As gunicorn wants it, but no signal that can be caught may end us before our processes have ended."""
+        """As gunicorn wants it, but a terminal that hangs up must not end us before our processes have ended."""
         self._woken = Event()
         self._in_haste = False
         super().init_signals()
