@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NoReturn
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -40,6 +41,11 @@ SPARE_S = 3.0
 
 #: Where the application finds what serves a transport, in the WSGI environment.
 _SERVE = "execsrv.serve"
+
+#: What ends a worker. From before its fork until it has handlers of its own they are held back: the master's own
+#: would swallow them, and the master sends them only once.
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGABRT, signal.SIGHUP)
+os.register_at_fork(after_in_parent=partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, _ENDINGS))
 
 _ADVICE = b"execsrv needs its own class of workers: gunicorn -k execsrv.gunicorn.Worker\n"
 
@@ -72,6 +78,7 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
         needed = math.ceil(longest_end(self._options.config) + SPARE_S)
         if self.cfg.graceful_timeout < needed:  # else the master would kill workers that still end processes
             self.cfg.set("graceful_timeout", needed)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
 
     def patch(self) -> None:
         """Make the listening sockets gevent's."""
@@ -83,6 +90,7 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
         self._in_haste = False
         super().init_signals()
         signal.signal(signal.SIGHUP, self.handle_exit)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """End, and leave the processes the time that they are configured to have."""

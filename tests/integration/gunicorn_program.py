@@ -16,6 +16,9 @@ WORKER = "execsrv.gunicorn.Worker"
 #: A newer gunicorn makes a socket in the home directory, by which it can be controlled.
 CONFIG = "control_socket_disable = True\n"
 
+#: The limit of open files with which it is started.
+DESCRIPTORS = 512
+
 
 class Gunicorn(Program):
     """gunicorn on a free port; ``options`` are its own, ``config`` its configuration file, ``variables`` for us."""
@@ -31,7 +34,8 @@ class Gunicorn(Program):
     ) -> None:
         path = folder / "gunicorn.conf.py"
         path.write_text(CONFIG + config)
-        command = [sys.executable, "-m", "gunicorn", "--config", str(path), "--worker-class", worker, "--bind", bind]
+        command = ["sh", "-c", f'ulimit -Sn {DESCRIPTORS}; exec "$@"', "sh"]
+        command += [sys.executable, "-m", "gunicorn", "--config", str(path), "--worker-class", worker, "--bind", bind]
         environment = {**os.environ, **{f"EXECSRV_{name}": value for name, value in (variables or {}).items()}}
         super().__init__(*options, "execsrv.gunicorn:application", command=command, env=environment)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gunicorn_program import Gunicorn, worker_of
+from gunicorn_program import DESCRIPTORS, Gunicorn, worker_of
 from links import PATIENCE, ask_for_upgrade
 from peer import OpenPeer, Peer
 from proc import children, eventually, gone, is_alive
@@ -170,9 +170,8 @@ def test_children_inherit_nothing_of_gunicorn(pair: tuple[Peer, Peer]) -> None:
     """Neither its sockets and files nor our limit of descriptors, nor its dispositions of signals."""
     peer = pair[0]
     assert peer.run("sh", "-c", "ls /proc/$$/fd").stdout.split() == [b"0", b"1", b"2"]
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert int(peer.run("sh", "-c", "ulimit -n").stdout) == soft
-    assert resource.prlimit(worker_of(peer), resource.RLIMIT_NOFILE) == (hard, hard)
+    assert int(peer.run("sh", "-c", "ulimit -n").stdout) == DESCRIPTORS
+    assert resource.prlimit(worker_of(peer), resource.RLIMIT_NOFILE)[0] > DESCRIPTORS
     ignored = int(peer.run("grep", "SigIgn", "/proc/self/status").stdout.split()[1], 16)
     assert not ignored & GLIBCS_OWN - 1
 
@@ -255,6 +254,21 @@ def test_a_worker_that_ends_is_replaced(start_gunicorn: StartGunicorn, open_webs
         assert staying.run("sh", "-c", "exit 5").exited["exitCode"] == 5
 
 
+END_THE_FIRST = """
+import os, signal
+def post_fork(server, worker):
+    if worker.age == 1:
+        os.kill(worker.pid, signal.SIGTERM)
+"""
+
+
+def test_a_worker_that_is_just_starting_can_be_ended(start_gunicorn: StartGunicorn, open_websocket: OpenPeer) -> None:
+    """Before it has any handlers of its own; the master would not ask again."""
+    gunicorn = start_gunicorn("--workers", "1", config=END_THE_FIRST)
+    ended = int(gunicorn.logged(r"Worker exiting \(pid: (\d+)\)")[1])
+    assert worker_of(open_websocket(gunicorn).handshake()) != ended
+
+
 def test_a_reload_replaces_all_workers(last_pair: tuple[Peer, Peer], open_websocket: OpenPeer) -> None:
     """SIGHUP for the master: their connections and processes end, and new ones are served."""
     gunicorn = last_pair[0].program
@@ -295,13 +309,14 @@ def test_a_worker_is_replaced_after_so_many_connections(
         ({"config": "certfile = keyfile = __file__\n"}, "TLS"),
     ],
 )
-def test_what_makes_no_sense_ends_gunicorn(tmp_path: Path, more: dict[str, Any], words: str) -> None:
+def test_what_makes_no_sense_ends_gunicorn(
+    start_gunicorn: StartGunicorn, tmp_path: Path, more: dict[str, Any], words: str
+) -> None:
     """With words that say why."""
     if "bind" in more:
         more = {"bind": more["bind"].format(folder=tmp_path)}
-    gunicorn = Gunicorn(tmp_path, **more)
+    gunicorn = start_gunicorn(**more)
     assert gunicorn.wait() == 3
-    gunicorn.end()
     assert words in gunicorn.log
 
 
