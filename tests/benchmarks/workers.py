@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -114,17 +114,10 @@ def gunicorn(workers: int) -> Iterator[int]:
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables) as program:
             assert program.stderr
             try:
-                yield port_told_by(program.stderr)
+                ports = (re.search(r"Listening at: http://127.0.0.1:(\d+)", line) for line in program.stderr)
+                yield next(int(port[1]) for port in ports if port)
             finally:
                 program.terminate()
-
-
-def port_told_by(log: Iterable[str]) -> int:
-    """Where gunicorn says that it listens."""
-    for line in log:
-        if match := re.search(r"Listening at: http://127.0.0.1:(\d+)", line):
-            return int(match[1])
-    raise RuntimeError("gunicorn has ended at once")
 
 
 def seconds(clients: list[Client], work: Callable[[Client], None]) -> float:
