@@ -307,17 +307,18 @@ def test_a_worker_is_replaced_after_so_many_connections(
         ({"variables": {"MAX_CONNECTIONS": "many"}}, "EXECSRV_MAX_CONNECTIONS"),
         ({"bind": "unix:{folder}/socket"}, "TCP only"),
         ({"config": "certfile = keyfile = __file__\n"}, "TLS"),
+        ({"config": "reuse_port = True\n"}, "reuse_port"),
     ],
 )
 def test_what_makes_no_sense_ends_gunicorn(
     start_gunicorn: StartGunicorn, tmp_path: Path, more: dict[str, Any], words: str
 ) -> None:
-    """With words that say why."""
+    """With words that say why, before there is any worker."""
     if "bind" in more:
         more = {"bind": more["bind"].format(folder=tmp_path)}
     gunicorn = start_gunicorn(**more)
     assert gunicorn.wait() == 3
-    assert words in gunicorn.log
+    assert words in gunicorn.log and "Booting worker" not in gunicorn.log
 
 
 def test_other_machines_are_let_in_when_that_is_wanted(start_gunicorn: StartGunicorn, open_websocket: OpenPeer) -> None:
