@@ -86,7 +86,7 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
         if self.cfg.is_ssl:
             raise _halt("execsrv knows no TLS: let something in front of it do that")
         if self.cfg.reuse_port:
-            raise _halt("reuse_port does not go with it: connections would wait for one worker while another has room")
+            raise _halt("reuse_port is refused: connections would wait for one worker while another has room")
         if not all(listening.family in (socket.AF_INET, socket.AF_INET6) for listening in self.sockets):
             raise _halt("execsrv listens on TCP only")
 
