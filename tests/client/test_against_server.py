@@ -62,10 +62,14 @@ def test_directory_that_is_not_utf8(client: ExecServerClient, tmp_path: Path) ->
 
 
 def test_missing_program(client: ExecServerClient) -> None:
-    """The server's error has a kind; nothing is left of the process."""
-    with pytest.raises(ServerError, match="no-such-program") as caught:
+    """The server's error is that of ``subprocess``, too; nothing is left of the process."""
+    with pytest.raises(FileNotFoundError, match="no-such-program") as caught:
         client.run(["no-such-program"], process_id="again")
-    assert caught.value.kind == "spawnNotFound"
+    assert isinstance(caught.value, ServerError) and caught.value.kind == "spawnNotFound"
+    with pytest.raises(PermissionError, match="/etc/passwd"):
+        client.run(["/etc/passwd"], process_id="again")
+    with pytest.raises(FileNotFoundError, match="cwd /no/such"):
+        client.run(["true"], cwd="/no/such", process_id="again")
     assert client.run(["true"], process_id="again").returncode == 0
 
 
