@@ -166,16 +166,17 @@ def test_random_bytes_arrive_whole_at_a_slow_reader(client: ExecServerClient) ->
 
 def test_callback_writes_to_its_process_during_a_flood(client: ExecServerClient) -> None:
     """The flood does not keep the answer away."""
-    once = threading.Event()
+    started, once = threading.Event(), threading.Event()
 
     def stop(event: Event) -> None:
-        if not once.is_set():
+        if not once.is_set() and started.wait(WAIT):
             once.set()
             process.write(b"stop\n")
 
     script = "yes & read line; kill $!; wait; echo $line >&2"
     with client.events.subscribe(stop, process_id="flood", kind="output"):
         process = client.start(["sh", "-c", script], pipe_stdin=True, process_id="flood")
+        started.set()
         assert process.wait(WAIT) == 0
         output, stderr = process.communicate(timeout=WAIT)
     assert b"stop\n" in stderr

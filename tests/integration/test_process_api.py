@@ -407,6 +407,7 @@ def test_less_pages_a_file_and_quits(peer: Peer, tmp_path: Path) -> None:
     peer.wait_for_output(process_id, b"line9.", "pty")
     assert b"line10." not in peer.output(process_id, "pty")
     resize(peer, process_id, 20, 40)
+    write(peer, process_id, b"r")  # repaint: it may have begun to wait for a key before it heard of the size
     peer.wait_for_output(process_id, b"line19.\r\n:\x1b[K", "pty")
     interrupt(peer, process_id, b"line19.\r\n:\x1b[K")
     write(peer, process_id, b"q")
