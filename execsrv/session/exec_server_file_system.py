@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +17,7 @@ from execsrv.session.environment import (
     RemoveOptions,
 )
 from execsrv.session.path_mapper import PathMapper
+from execsrv.session.paths import check_paths
 
 #: What a server refuses without a word of its system, as error numbers.
 _ERRNO = {"invalidInput": errno.EINVAL, "tooLarge": errno.EFBIG, "unknownMethod": errno.ENOSYS}
@@ -72,22 +72,13 @@ class ExecServerFileSystem:
 
     @contextmanager
     def _mapped(self, *paths: str) -> Iterator[list[str]]:
-        """Where the server has ``paths``; an error of the block names the session's."""
-        remote = [self._to_remote(path) for path in paths]
-        if not all(map(posixpath.isabs, remote)):
-            raise ValueError(f"paths must be absolute: {', '.join(map(repr, paths))}")
+        """Where the server has ``paths``; an OSError that leaves the block names the session's."""
+        check_paths(*paths)
         try:
-            yield remote
-        except (OSError, ExecServerError) as error:
-            raise _session_error(error, paths) from error
-
-
-def _session_error(error: OSError | ExecServerError, paths: tuple[str, ...]) -> OSError | ValueError:
-    """The error that a session gets; the server's own words are those of its cause."""
-    if isinstance(error, ServerError) and error.kind == "invalidParams":
-        return ValueError(f"what the server takes for no path: {', '.join(map(repr, paths))}")
-    number = _errno_of(error)
-    return OSError(number, os.strerror(number), paths[0], None, *paths[1:])
+            yield [self._to_remote(path) for path in paths]
+        except (OSError, ExecServerError) as error:  # the server's own words are those of the cause
+            number = _errno_of(error)
+            raise OSError(number, os.strerror(number), paths[0], None, *paths[1:]) from error
 
 
 def _errno_of(error: OSError | ExecServerError) -> int:

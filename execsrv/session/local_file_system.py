@@ -18,11 +18,15 @@ from execsrv.session.environment import (
 )
 from execsrv.session.local_content import invalid, opened_regular, write_through
 from execsrv.session.local_copy import copy
+from execsrv.session.paths import check_paths
 
 
 class LocalFileSystem:
-    """Files of this machine; see ExecutorFileSystem. It keeps to what a server does, but wants paths that the system
-    takes in one piece, and knows no time of creation where Python does not tell it."""
+    """Files of this machine; see ExecutorFileSystem.
+
+    It does what a server does with its own, within the limits of Python: a path is one that the system takes in one
+    piece, a tree to be removed is not deeper than calls may be nested, and a time of creation is seldom known.
+    """
 
     def read_file(self, path: str) -> bytes:
         """See ExecutorFileSystem."""
@@ -76,8 +80,7 @@ class LocalFileSystem:
 @contextmanager
 def _errors_naming(*paths: str) -> Iterator[None]:
     """Check the paths, and let an OSError of the block name them: not what lies beside or below."""
-    if not all(map(os.path.isabs, paths)):
-        raise ValueError(f"paths must be absolute: {', '.join(map(repr, paths))}")
+    check_paths(*paths)
     try:
         yield
     except OSError as error:
