@@ -1,12 +1,13 @@
-"""What can go wrong with a command; the words are meant for the model, too.
+"""What can go wrong with a command; the words are for the model, too.
 
     UnifiedExecError
-    ├── MissingCommand       there is nothing to run
-    ├── StartFailed          the command can't be started
+    ├── MissingCommand           there is nothing to run
+    ├── StartFailed              the command can't be started
     │   └── SandboxUnsupported   ... in the sandbox that it needs
-    ├── UnknownSession       no process has this session id, or not any more
-    ├── StdinClosed          the process takes no input
-    └── SessionLost          the connection to the process's server is over, and nobody can know how it ends
+    ├── UnknownSession           no command has this session id, or not any more
+    ├── WriteFailed              the command did not get its input
+    │   └── StdinClosed          ... because it has none
+    └── ConnectionLost           the connection to where the command runs is over, so nobody knows how it ends
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class StartFailed(UnifiedExecError):
 
 
 class SandboxUnsupported(StartFailed):
-    """The command must run in ``sandbox``, which nobody here can make."""
+    """The command must not run without ``sandbox``, which nobody here can make."""
 
     def __init__(self, sandbox: str) -> None:
         super().__init__(f"it needs the sandbox {sandbox}, which is not supported")
@@ -40,22 +41,30 @@ class SandboxUnsupported(StartFailed):
 
 
 class UnknownSession(UnifiedExecError):
-    """No process has ``session_id``, or its end has been reported."""
+    """No command has ``session_id``, or its end was reported."""
 
     def __init__(self, session_id: int) -> None:
         super().__init__(f"unknown session id {session_id}")
         self.session_id = session_id
 
 
-class StdinClosed(UnifiedExecError):
-    """The process takes no input: it has no terminal, or has ended."""
+class WriteFailed(UnifiedExecError):
+    """The command did not get its input; ``reason`` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"failed to write to the command: {reason}")
+        self.reason = reason
+
+
+class StdinClosed(WriteFailed):
+    """The command has no input."""
 
     def __init__(self) -> None:
-        super().__init__("stdin is closed; only a running command that was started with tty=true takes input")
+        super().__init__("its stdin is closed; start it with tty=true to give it input")
 
 
-class SessionLost(UnifiedExecError):
-    """The connection that the process belonged to is over; ``reason`` says why."""
+class ConnectionLost(UnifiedExecError):
+    """The connection to where the command runs is over; ``reason`` says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the connection to the command was lost: {reason}")

@@ -10,6 +10,9 @@ from execsrv.client.events import EventBus
 from execsrv.protocol.processes import Size
 from execsrv.session.unified_exec.errors import MissingCommand, SandboxUnsupported
 
+#: The exit code of a process whose end nobody can know.
+UNKNOWN_EXIT_CODE = -1
+
 
 @dataclass(frozen=True, slots=True)
 class ExecRequest:
@@ -54,10 +57,9 @@ class ExecProcess(Protocol):
         """128 + N when signal N ended it, -1 when it can't be known; None until ``output`` has come to its end."""
 
     def output(self) -> Iterator[bytes]:
-        """Wait for what it writes, stdout and stderr as they come, until it has ended and all that is through.
+        """Wait for what it writes, stdout and stderr as they come, until it has ended and all of that is through.
 
-        Descendants that still hold its streams are not waited for. Raises ClosedError when the connection to it ends
-        before it does.
+        Descendants that still hold its streams are not waited for. Raises ConnectionLost.
         """
 
     def linger(self) -> None:
@@ -66,7 +68,7 @@ class ExecProcess(Protocol):
     def write(self, data: bytes, timeout: float) -> None:
         """Pass ``data`` on to its terminal; what is not taken within ``timeout`` seconds is taken later, in order.
 
-        Raises StdinClosed, and SessionLost when the connection is over.
+        What comes after its end is dropped. Raises WriteFailed and ConnectionLost.
         """
 
     def terminate(self) -> None:
@@ -85,4 +87,4 @@ class UnifiedExecSessionFactory(Protocol):
         """The bus for what its commands do."""
 
     def open(self, request: ExecRequest) -> ExecProcess:
-        """Start a command. Raises StartFailed, and SessionLost when the connection is over."""
+        """Start a command. Raises StartFailed, and ConnectionLost when the connection is over."""
