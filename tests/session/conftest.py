@@ -15,6 +15,7 @@ import pytest
 from workspaces import Workspace
 
 from execsrv import ExecServerClient, spawn_local_exec_server
+from execsrv.session.backends import SessionExecutionBackends, session_execution_backends
 from execsrv.session.config import SessionConfig
 from execsrv.session.environment import Environment, ExecutorFileSystem
 from execsrv.session.exec_server_file_system import ExecServerFileSystem
@@ -111,3 +112,10 @@ def session_config(backend: str, workspace: Workspace, request: pytest.FixtureRe
         experimental_unified_exec_exec_server_workspace_root=str(workspace.place),
         experimental_unified_exec_exec_server_local_root=str(workspace.root),
     )
+
+
+@pytest.fixture
+def backends(session_config: SessionConfig) -> Iterator[SessionExecutionBackends]:
+    """The backend as a session opens it: a server that the session starts is new."""
+    with session_execution_backends(session_config) as backends:
+        yield backends
