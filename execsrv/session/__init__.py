@@ -24,6 +24,8 @@ from execsrv.session.exec_server_file_system import ExecServerFileSystem
 from execsrv.session.local_file_system import LocalFileSystem
 from execsrv.session.path_mapper import PathMapper
 from execsrv.session.project_docs import read_project_docs
+from execsrv.session.tools.result import ToolResult
+from execsrv.session.tools.toolbox import Toolbox, tools_for
 from execsrv.session.unified_exec.errors import (
     ConnectionLost,
     MissingCommand,
@@ -74,6 +76,8 @@ __all__ = [
     "StartFailed",
     "StdinClosed",
     "TerminalInteraction",
+    "ToolResult",
+    "Toolbox",
     "UnifiedExecError",
     "UnifiedExecManager",
     "UnifiedExecSessionFactory",
@@ -82,4 +86,5 @@ __all__ = [
     "load_config",
     "read_project_docs",
     "session_execution_backends",
+    "tools_for",
 ]

@@ -65,7 +65,7 @@ def _floor(lines: Lines, anchor: int, levels: int) -> int:
     if not levels:
         return 0
     for line in reversed(lines[:anchor]):
-        if not levels or not indent:
+        if not levels:
             break
         if not _is_blank(line) and _indent(line) < indent:
             indent = _indent(line)

@@ -104,9 +104,20 @@ echo done
 """
 
 
+HTML = """\
+<ul>
+  <li>
+    one
+  </li>
+  <li>two</li>
+</ul>
+<p>
+"""
+
+
 def block(source: str, anchor: int, limit: int = 100, **options: Any) -> tuple[int, int]:
     """The numbers of the first and the last line of the block around a line."""
-    lines = source.encode().splitlines()
+    lines = source.encode().removesuffix(b"\n").split(b"\n")
     found = find_block(lines, 1, limit, BlockOptions(anchor_line=anchor, **options))
     return found.start + 1, found.stop
 
@@ -145,6 +156,10 @@ def block(source: str, anchor: int, limit: int = 100, **options: Any) -> tuple[i
         (SIGNATURE, 10, 1, (8, 11)),
         (SHELL, 5, 1, (4, 6)),
         (SHELL, 3, 1, (2, 7)),
+        (HTML, 3, 1, (2, 4)),
+        (HTML, 3, 2, (1, 6)),
+        ("call(\n    a, [\n    ], b(\n        c\n    )\n)\n", 4, 1, (2, 5)),
+        ("a\n    ) + (\n        b\n    )\nc\n", 3, 1, (2, 4)),
     ],
 )
 def test_a_block_is_its_header_and_what_is_below_it(
@@ -278,6 +293,7 @@ def test_an_anchor_that_is_not_there_is_a_fault() -> None:
             find_block(lines, anchor, 10, BlockOptions())
 
 
-def test_indentation_is_made_of_spaces_and_tabs_only() -> None:
+@pytest.mark.parametrize("space", ["\N{NO-BREAK SPACE}", "\f"])
+def test_indentation_is_made_of_spaces_and_tabs_only(space: str) -> None:
     """Another kind of space is text."""
-    assert block("def f():\n    a\n\N{NO-BREAK SPACE}b\n", 2) == (1, 2)
+    assert block(f"def f():\n    a\n{space}b\n", 2) == (1, 2)

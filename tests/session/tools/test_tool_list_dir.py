@@ -93,7 +93,7 @@ def test_an_offset_after_the_last_entry_is_a_fault(offset: int) -> None:
     assert fault(files, "/", offset=offset) == "offset exceeds directory entry count"
 
 
-@pytest.mark.parametrize("offset", [1, 2])
+@pytest.mark.parametrize("offset", [1, 2, 2**53 - 1])
 def test_an_empty_directory_has_no_entries(offset: int) -> None:
     """That is no fault, whatever the offset."""
     assert lines({}, offset=offset) == []
