@@ -130,7 +130,8 @@ def _may_replace(target: str, existing: os.stat_result) -> bool:
         found = os.lstat(target)
     except FileNotFoundError:  # a link of /proc, which only seems to have a target
         return False
-    return stat.S_ISREG(found.st_mode) and os.path.samestat(found, existing) and os.access(target, os.W_OK)
+    is_meant = stat.S_ISREG(found.st_mode) and os.path.samestat(found, existing)
+    return is_meant and os.access(target, os.W_OK, effective_ids=True)
 
 
 def _replace(target: str, existing: os.stat_result | None, fill: Fill, source: os.stat_result | None) -> None:

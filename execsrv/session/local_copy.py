@@ -63,7 +63,7 @@ def _copy_tree(source: str, destination: str) -> None:
                     directories.append((entry.path, target))
                 else:
                     _copy_entry(entry, target)
-    for old, new in reversed(made):  # only now, since the mode may forbid writing
+    for old, new in made:  # only now, since the mode may forbid writing
         os.chmod(new, kept_mode(os.stat(old), os.stat(new)))
 
 

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from execsrv.session.config import SessionConfig
 from execsrv.session.environment import Environment, ExecutorFileSystem
-from execsrv.session.paths import check_paths
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +39,6 @@ def read_project_docs(
     Raises OSError for what can't be looked at or read, save that it is not there; ValueError when ``cwd`` is not
     absolute.
     """
-    check_paths(cwd)
     docs = _read_docs(config, PurePath(os.path.normpath(cwd)), environment.file_system)
     return SEPARATOR.join(filter(None, [user_instructions, "\n\n".join(docs)])) or None
 

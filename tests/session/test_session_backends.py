@@ -6,12 +6,13 @@ import dataclasses
 import logging
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from run_program import gone
+from run_program import eventually, gone
 from workspaces import Workspace
 
 from execsrv import ConnectError, SpawnError
@@ -87,6 +88,17 @@ def test_a_spawned_server_goes_with_the_session() -> None:
         pid = int(next(iter(sleeper.output())))
     assert gone(server) and gone(pid)
     backends.close()
+
+
+def test_nothing_is_left_of_a_session(session_config: SessionConfig) -> None:
+    """No thread and no descriptor."""
+    for _ in range(2):  # the first one loads what is loaded once
+        threads, descriptors = set(threading.enumerate()), set(os.listdir("/proc/self/fd"))
+        with session_execution_backends(session_config) as backends:
+            backends.unified_exec_session_factory.events.subscribe(lambda event: None)
+            run(backends, ["true"])
+    assert eventually(lambda: set(threading.enumerate()) <= threads)
+    assert eventually(lambda: set(os.listdir("/proc/self/fd")) <= descriptors)
 
 
 def test_the_command_of_the_server_can_be_given(tmp_path: Path) -> None:

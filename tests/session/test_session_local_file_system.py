@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import select
 import stat
 import subprocess
 import sys
@@ -85,6 +86,8 @@ def test_a_write_protected_file_is_not_replaced(open_directory: Path) -> None:
     file = open_directory / "file"
     file.write_bytes(b"old")
     file.chmod(0o444)
+    if os.geteuid() == 0:
+        os.chown(file, NOBODY, NOBODY)
     error = unprivileged(lambda: FS.write_file(str(file), b"new"))
     assert isinstance(error, PermissionError)
     assert (error.filename, file.read_bytes()) == (str(file), b"old")
@@ -103,6 +106,20 @@ def test_a_fault_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
         write_through(str(tmp_path / "new"), fill)
     assert (tmp_path / "file").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_fifo_is_not_even_opened(tmp_path: Path) -> None:
+    """Whoever waits for its reader goes on waiting."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_bytes, args=(b"x",), daemon=True)
+    writer.start()
+    with pytest.raises(OSError):
+        FS.read_file(str(fifo))
+    with open(fifo, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as reader:
+        assert select.select([reader], [], [], PATIENCE)[0]
+        writer.join(PATIENCE)
+        assert reader.read() == b"x"
 
 
 def test_a_link_of_proc_is_written_through(tmp_path: Path) -> None:
