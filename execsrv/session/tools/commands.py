@@ -1,4 +1,4 @@
-"""The tools ``exec_command`` and ``write_stdin``: what the manager of commands answers, as results for the model."""
+"""The tools ``exec_command`` and ``write_stdin``: the answers of the manager of commands as results."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from execsrv.session.tools.result import ToolFault
 #: How many columns a tab takes.
 TAB_WIDTH = 4
 
-#: How a line begins that goes on with the block above it, though it is not more indented: it closes something, or is
-#: nothing but an opening bracket.
+#: How a line begins that goes on with the block above it, though it is not more indented: it closes something, or
+#: is nothing but an opening bracket.
 _GOES_ON = re.compile(rb"[)\]}]|(end|fi|done|esac)\b|</|[({\[]\s*$")
 
 #: How a line begins that belongs to the header below it: comments of many languages, decorators and attributes.

@@ -20,7 +20,8 @@ from execsrv.session.unified_exec.manager import UnifiedExecManager
 
 FOLDER = Path(__file__).parent.parent.parent.parent / "schemas" / "tools"
 
-#: Each tool's function, whose first argument and keywords are not the model's, and its words for what is out of bounds.
+#: Each tool's function, whose first argument and keywords are not the model's, and its words for what is out of
+#: bounds.
 TOOLS: dict[str, tuple[Callable[..., Any], Mapping[str, str]]] = {
     "exec_command": (UnifiedExecManager.exec_command, {}),
     "list_dir": (list_dir.list_dir, list_dir.REFUSALS),
@@ -69,7 +70,7 @@ def test_every_example_holds(name: str) -> None:
 
 @pytest.mark.parametrize("tool, name, rule, required", ARGUMENTS)
 def test_an_argument_is_described_and_bounded(tool: str, name: str, rule: dict[str, Any], required: bool) -> None:
-    """In a sentence; integers have bounds, objects are closed, and null and the default fit what may be left out."""
+    """In a sentence; integers have bounds, objects are closed, null and the default fit what may be left out."""
     assert rule["description"].endswith(".")
     if "integer" in rule.get("type", []):
         assert rule["minimum"] < rule["maximum"]
