@@ -356,10 +356,10 @@ def test_the_root_directory_is_not_removed(fs: ExecutorFileSystem) -> None:
         assert caught.value.errno == errno.EINVAL
 
 
-@pytest.mark.parametrize("path", ["", "file", "./file", "file:///file", "/nul\0", "/\ud800"])
-@pytest.mark.parametrize("call", CALLS)
-def test_what_is_no_path_is_a_value_error(call: str, path: str, fs: ExecutorFileSystem) -> None:
+@pytest.mark.parametrize("path", ["", "file", "file:///file", "/nul\0", "/\ud800"])
+def test_what_is_no_path_is_a_value_error(path: str, fs: ExecutorFileSystem) -> None:
     """A relative one too: nobody says to what."""
-    for paths in [(path, "/tmp"), ("/tmp", path)] if "copy" in call else [(path,)]:
-        with pytest.raises(ValueError):
-            CALLS[call](fs, *paths)
+    for name, call in CALLS.items():
+        for paths in [(path, "/tmp"), ("/tmp", path)] if "copy" in name else [(path,)]:
+            with pytest.raises(ValueError):
+                call(fs, *paths)

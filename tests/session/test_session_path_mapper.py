@@ -96,9 +96,9 @@ def test_one_root_may_lie_in_the_other() -> None:
 
 
 def test_a_long_path_takes_no_long_time() -> None:
-    """A million components are read once."""
-    path = "/home/me/code" + "/." * 1_000_000
-    assert PathMapper(*ROOTS).to_remote(path) == "/srv/work" + "/." * 1_000_000
+    """Each component is read once."""
+    path = "/home/me/code" + "/." * 300_000
+    assert PathMapper(*ROOTS).to_remote(path) == "/srv/work" + "/." * 300_000
 
 
 @pytest.mark.parametrize("roots", [("code", "/srv"), ("/code", "srv"), ("", "/srv")])
