@@ -51,14 +51,14 @@ def session_execution_backends(
 ) -> SessionExecutionBackends:
     """Open the backends that the settings choose.
 
-    Without ``experimental_unified_exec_use_exec_server`` all is done by this program. With it a server does it: that
-    of the URL if there is one, else one that is started for the session if that is wanted, else this program is its
-    own. With a workspace root the paths of the local root lead there, whichever server it is.
+    Without ``experimental_unified_exec_use_exec_server`` this program does all. With it a server does: that of the
+    URL if there is one, else one that is started for the session if that is wanted, else this program is its own.
+    With a workspace root the paths in the local root lead there, whichever server it is.
 
     local_exec_server_command: the server to start; else see ``server_command``.
 
-    Raises ExecServerError when there is no connection, for instance ConnectError or SpawnError; ValueError for roots
-    that are not absolute.
+    Raises ExecServerError when there is no connection, for instance ConnectError or SpawnError; ValueError for a
+    root that is not absolute.
     """
     with ExitStack() as owned:
         local = LocalSessionFactory()

@@ -37,10 +37,10 @@ class ConfigError(ValueError):
 class SessionConfig:
     """What a session is told. The names are those of the keys.
 
-    experimental_unified_exec_use_exec_server: commands and files go through a server; else they are this program's.
+    experimental_unified_exec_use_exec_server: a server has the commands and files; else they are this program's.
     experimental_unified_exec_exec_server_websocket_url: the server to connect to.
-    experimental_unified_exec_spawn_local_exec_server: without a URL, start a server that ends with the session; else
-    the session is its own server.
+    experimental_unified_exec_spawn_local_exec_server: without a URL, start a server that ends with the session;
+    else the session is its own server.
     experimental_unified_exec_exec_server_workspace_root: the directory of the server that stands for the local root;
     None maps no path.
     experimental_unified_exec_exec_server_local_root: the local root; None is the working directory.

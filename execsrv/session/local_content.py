@@ -1,7 +1,7 @@
 """Reads files of this machine and gives them new content, as a server does with its own.
 
-New content comes whole or not at all: a temporary file in the same directory takes the old one's place. Mode and owner
-stay. Where the system does not allow that, and for devices, the file is written in place.
+New content comes whole or not at all: a temporary file in the same directory takes the old one's place. Mode and
+owner stay. Where the system does not allow that, and for devices, the file is written in place.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def refuse_unwritable(existing: os.stat_result) -> None:
 
 
 def kept_mode(source: os.stat_result, copy: os.stat_result) -> int:
-    """The permissions of ``source`` for its copy; set-ID bits only where they still mean the same user and group."""
+    """The permissions of ``source`` for its copy; set-ID bits only where they mean the same user and group."""
     mode = stat.S_IMODE(source.st_mode)
     if source.st_uid != copy.st_uid:
         mode &= ~stat.S_ISUID

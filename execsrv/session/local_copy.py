@@ -1,8 +1,8 @@
 """Copies files, links and trees of this machine, as a server does with its own.
 
-A copy has the permissions of its source, and links are copied as links. Where the copy shall be may be a link: files
-are written through it, trees merged into where it leads. Below it none is followed: a file takes its place, and a
-directory can't. A fault leaves what was copied before it.
+A copy has the permissions of its source, and links are copied as links. Where the copy shall be may be a link:
+files are written through it, trees merged into where it leads. Below it none is followed: a file takes its place,
+and a directory can't. A fault leaves what was copied before it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from execsrv.session.local_content import (
 def copy(source: str, destination: str, recursive: bool) -> None:
     """Copy the file, link or, if ``recursive``, directory at ``source`` to ``destination``.
 
-    Raises OSError, which for a wrong use is one of EINVAL: a directory that is not to be copied, or into itself, and
-    what is neither file, link nor directory.
+    Raises OSError, which is one of EINVAL for a directory that is not to be copied, or into itself, and for what is
+    neither file, link nor directory.
     """
     mode = os.lstat(source).st_mode
     if stat.S_ISDIR(mode):

@@ -9,10 +9,11 @@ import re
 class PathMapper:
     """Maps what lies in ``local_root`` to the same place in ``remote_root``, and back.
 
-    Both are absolute POSIX paths; a root itself lies in it. Paths are compared by whole components and as text, so
-    ``.``, ``..`` and doubled slashes count, but nobody looks for links: ``/root/../x`` is outside of ``/root``. A path
-    outside stays as it is. Of one inside, what follows the root stays as it is: it is for the system that has the
-    file to say where ``link/..`` leads, and that ``file/`` is wrong.
+    Both are absolute POSIX paths; a root lies in itself. Paths are compared by whole components and as text, so
+    ``.``, ``..`` and doubled slashes count, but nobody looks for links: ``/root/../x`` is outside of ``/root``.
+
+    A path outside stays as it is. Of one inside, what follows the root stays as it is: it is for the system that has
+    the file to say where ``link/..`` leads, and that ``file/`` is wrong.
 
     Raises ValueError for a root that is not absolute.
     """

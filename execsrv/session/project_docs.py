@@ -1,4 +1,4 @@
-"""Reads what a project has to say to an agent: the files ``AGENTS.md`` from its root down to where the session works.
+"""Reads what a project has to say to an agent: its files ``AGENTS.md``, from its root down to where a session works.
 
 They are looked for where the session's files are, so a project on another machine speaks for itself.
 """
@@ -31,10 +31,10 @@ def read_project_docs(
 ) -> str | None:
     """The user's instructions and, after them, those of the project in which ``cwd`` lies; None when there are none.
 
-    A project's root is the nearest directory, from ``cwd`` upwards, that has one of ``project_root_markers``; without
-    one ``cwd`` stands alone. From the root down to ``cwd`` each directory gives its first file of the usual names and
-    ``project_doc_fallback_filenames``. They are joined by a blank line, and cut where all together would be longer
-    than ``project_doc_max_bytes``, which is logged.
+    A project's root is the nearest directory, from ``cwd`` upwards, that has one of ``project_root_markers``;
+    without one ``cwd`` stands alone. From the root down to ``cwd`` each directory gives its first file of the usual
+    names and ``project_doc_fallback_filenames``. They are joined by a blank line, and cut where all together would
+    be longer than ``project_doc_max_bytes``, which is logged.
 
     Raises OSError for what can't be looked at or read, save that it is not there; ValueError when ``cwd`` is not
     absolute.

@@ -19,8 +19,8 @@ def server_command() -> list[str]:
     """The command of a server that speaks over stdin and stdout.
 
     The first that is there of: the program that EXECSRV_EXE names, ``execsrv`` next to the program that runs or to
-    its interpreter, ``execsrv``, ``codex-exec-server`` and ``codex exec-server`` on PATH, and this interpreter, which
-    knows execsrv. Raises SpawnError when EXECSRV_EXE names no program, and when there is nothing to run.
+    its interpreter, ``execsrv``, ``codex-exec-server`` and ``codex exec-server`` on PATH, and this interpreter,
+    which knows execsrv. Raises SpawnError when EXECSRV_EXE names no program, and when there is nothing to run.
     """
     named = os.environ.get(VARIABLE)
     if named:
