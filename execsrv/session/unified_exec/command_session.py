@@ -18,6 +18,9 @@ from execsrv.session.unified_exec.head_tail_buffer import HeadTailBuffer, Retain
 from execsrv.session.unified_exec.request import UNKNOWN_EXIT_CODE, ExecProcess, ExecRequest
 from execsrv.session.unified_exec.response import unfinished
 
+#: How long it may take to let a backend know that it is to kill a command, in seconds.
+TERMINATE_SECONDS = 2.0
+
 
 class CommandSession:
     """A started command. One thread calls ``follow`` and then ``linger``; the rest is for any thread.
@@ -86,9 +89,9 @@ class CommandSession:
             self._bus.publish(TerminalInteraction(self._request.process_id, data))
         self._process.write(data, deadline.remaining() or 0.0)
 
-    def terminate(self) -> None:
-        """Kill it and its descendants, and do not wait for that."""
-        self._process.terminate()
+    def terminate(self, timeout: float = TERMINATE_SECONDS) -> None:
+        """See ExecProcess.terminate."""
+        self._process.terminate(timeout)
 
     def _note_output(self, chunk: bytes) -> None:
         with self._changed:

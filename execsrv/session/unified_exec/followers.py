@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from execsrv.client.deadline import Deadline
 from execsrv.session.unified_exec.command_session import CommandSession
 from execsrv.session.unified_exec.errors import StartFailed
 
@@ -38,13 +39,14 @@ class Followers:
 
     def close(self) -> None:
         """End all commands, and what they have left; wait for that up to CLOSE_SECONDS. Twice is harmless."""
+        deadline = Deadline(CLOSE_SECONDS)
         with self._changed:
             self._closed = True
             sessions = list(self._sessions)
         for session in sessions:
-            session.terminate()
+            session.terminate(deadline.remaining() or 0.0)
         with self._changed:
-            self._changed.wait_for(lambda: not self._sessions, CLOSE_SECONDS)
+            self._changed.wait_for(lambda: not self._sessions, deadline.remaining())
 
     def _run(self, session: CommandSession) -> None:
         try:

@@ -16,19 +16,16 @@ from typing import Any
 
 from execsrv.client.client import CALLBACK_SECONDS
 from execsrv.client.events import EventBus
-from execsrv.config import KIB, MIB
-from execsrv.session.unified_exec.errors import StartFailed, WriteFailed
+from execsrv.config import KIB
+from execsrv.session.unified_exec.errors import StartFailed
 from execsrv.session.unified_exec.kernel_session import kill_kernel_session, living_groups
-from execsrv.session.unified_exec.request import UNKNOWN_EXIT_CODE, ExecRequest
+from execsrv.session.unified_exec.request import UNKNOWN_EXIT_CODE, ExecRequest, check_room
 
 #: Output that is handed on in one piece.
 CHUNK_BYTES = 64 * KIB
 
 #: What a terminal may still hold when its process has ended: the kernel keeps less, and writers may go on.
 TERMINAL_REST_BYTES = 64 * KIB
-
-#: Input that may wait for a process that does not read it.
-MAX_INPUT_BYTES = 8 * MIB
 
 #: How often one looks whether descendants live that hold no stream, in seconds: nothing tells of their end.
 LOOK_SECONDS = 5.0
@@ -116,14 +113,13 @@ class LocalProcess:
         Raises WriteFailed when too much waits already.
         """
         with self._lock:
-            if len(self._input) + len(data) > MAX_INPUT_BYTES:
-                raise WriteFailed("it does not read what it was given before")
+            check_room(len(self._input) + len(data))
             if self._is_child:
                 self._input += data
                 os.eventfd_write(self._wakeup, 1)
 
-    def terminate(self) -> None:
-        """Kill all of its session."""
+    def terminate(self, timeout: float) -> None:
+        """Kill all of its session, which takes no time."""
         with self._lock:
             self._terminated = True
             if self._is_child:

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from execsrv.client.events import EventBus
+from execsrv.config import MIB
 from execsrv.protocol.processes import Size
-from execsrv.session.unified_exec.errors import MissingCommand, SandboxUnsupported
+from execsrv.session.unified_exec.errors import MissingCommand, SandboxUnsupported, WriteFailed
 
 #: The exit code of a process whose end nobody can know.
 UNKNOWN_EXIT_CODE = -1
+
+#: Input that may wait for a process that does not read it.
+MAX_INPUT_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class ExecProcess(Protocol):
 
     @property
     def exit_code(self) -> int | None:
-        """128 + N when signal N ended it, -1 when it can't be known; None until ``output`` has come to its end."""
+        """128 + N when signal N ended it, -1 when it can't be known; it is there once ``output`` came to its end."""
 
     def output(self) -> Iterator[bytes]:
         """Wait for what it writes, stdout and stderr as they come, until it has ended and all of that is through.
@@ -71,8 +75,11 @@ class ExecProcess(Protocol):
         What comes after its end is dropped. Raises WriteFailed and ConnectionLost.
         """
 
-    def terminate(self) -> None:
-        """Kill it and its descendants, and do not wait for that. Harmless twice and after its end."""
+    def terminate(self, timeout: float) -> None:
+        """Kill it and its descendants; wait up to ``timeout`` seconds to get that across, and not for their end.
+
+        Harmless twice and after its end.
+        """
 
 
 class UnifiedExecSessionFactory(Protocol):
@@ -88,3 +95,9 @@ class UnifiedExecSessionFactory(Protocol):
 
     def open(self, request: ExecRequest) -> ExecProcess:
         """Start a command. Raises StartFailed, and ConnectionLost when the connection is over."""
+
+
+def check_room(waiting: int) -> None:
+    """Raise WriteFailed when ``waiting`` bytes of input would be more than may wait."""
+    if waiting > MAX_INPUT_BYTES:
+        raise WriteFailed("it does not read what it was given before")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Iterator
 
 from execsrv.client.client import ExecServerClient
-from execsrv.client.deadline import Deadline
-from execsrv.client.errors import CallTimeout, ClosedError, ExecServerError, ServerError
+from execsrv.client.errors import ClosedError, ExecServerError, ServerError
 from execsrv.client.events import EventBus
 from execsrv.client.feeder import ENDED_KINDS
-from execsrv.client.process import INPUT_BYTES, Process
+from execsrv.client.process import Process
 from execsrv.protocol.processes import EnvPolicy
 from execsrv.session.path_mapper import PathMapper
 from execsrv.session.unified_exec.errors import ConnectionLost, StartFailed, WriteFailed
+from execsrv.session.unified_exec.input_queue import InputQueue
 from execsrv.session.unified_exec.request import ExecProcess, ExecRequest, UnifiedExecSessionFactory
-from execsrv.wire import encode_base64
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ class ServerProcess:
     def __init__(self, client: ExecServerClient, handle: Process) -> None:
         self._client = client
         self._handle = handle
+        self._input = InputQueue(functools.partial(_write, handle))
 
     @property
     def exit_code(self) -> int | None:
@@ -113,27 +114,24 @@ class ServerProcess:
                 pass
 
     def write(self, data: bytes, timeout: float) -> None:
-        """Send ``data``; wait up to ``timeout`` seconds for the terminal to take it, as the server tells.
+        """Let a thread send ``data``, and wait up to ``timeout`` seconds for the terminal to take it.
 
         Raises WriteFailed and ConnectionLost.
         """
-        deadline = Deadline(timeout)
-        for start in range(0, len(data), INPUT_BYTES):
-            self._write_piece(data[start : start + INPUT_BYTES], deadline)
+        self._input.put(data, timeout)
 
-    def terminate(self) -> None:
+    def terminate(self, timeout: float) -> None:
         """Let the server kill it."""
-        with contextlib.suppress(ExecServerError):  # an answer in time is one of these, and of no interest
-            self._client.call("process/terminate", {"processId": self._handle.process_id}, timeout=0)
+        with contextlib.suppress(ExecServerError):  # when the connection is over, the server does so by itself
+            self._client.call("process/terminate", {"processId": self._handle.process_id}, timeout)
 
-    def _write_piece(self, piece: bytes, deadline: Deadline) -> None:
-        params = {"processId": self._handle.process_id, "chunk": encode_base64(piece)}
-        try:
-            self._client.call("process/write", params, timeout=deadline.remaining())
-        except CallTimeout:
-            pass  # the server has it, and passes it on when there is room
-        except ClosedError as error:
-            raise ConnectionLost(error.reason) from error
-        except ServerError as error:
-            if error.kind not in ENDED_KINDS:
-                raise WriteFailed(error.message) from error
+
+def _write(handle: Process, data: bytes) -> None:
+    """Write to a terminal, whose process may have ended."""
+    try:
+        handle.write(data)
+    except ClosedError as error:
+        raise ConnectionLost(error.reason) from error
+    except ServerError as error:
+        if error.kind not in ENDED_KINDS:
+            raise WriteFailed(error.message) from error
