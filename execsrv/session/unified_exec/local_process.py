@@ -1,10 +1,14 @@
-"""Commands on this machine, as children of this program. Linux only."""
+"""Commands on this machine, as children of this program. Linux only.
+
+gevent's subprocess, which a program has that ``gevent.monkey`` has patched, may take an exit code away: it is -1 then.
+"""
 
 from __future__ import annotations
 
 import array
 import contextlib
 import fcntl
+import functools
 import os
 import pwd
 import select
@@ -52,7 +56,7 @@ class LocalSessionFactory:
         request.refuse_sandbox()
         try:
             return LocalProcess(request)
-        except (OSError, ValueError) as error:  # a ValueError is about the words: a NUL in one, for instance
+        except (OSError, ValueError, subprocess.SubprocessError) as error:  # ValueError: a NUL in a word, for instance
             raise StartFailed(str(error)) from error
 
     def close(self) -> None:
@@ -187,34 +191,29 @@ class LocalProcess:
 def _start(request: ExecRequest, owned: contextlib.ExitStack) -> tuple[subprocess.Popen[bytes], int]:
     """Start the child; ``owned`` ends it and closes our side of its stream, which is returned too."""
     if not request.tty:
-        child = _spawn(request, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        child = _spawn(request, start_new_session=True, **pipes)
         assert child.stdout
-        stream = owned.enter_context(child.stdout).fileno()
+        stream = owned.enter_context(child.stdout)
     else:
         master, slave = os.openpty()
-        stream = owned.enter_context(open(master, "rb", buffering=0)).fileno()
+        stream = owned.enter_context(open(master, "rb", buffering=0))
         with open(slave, "rb", buffering=0):
             termios.tcsetwinsize(slave, (request.size.rows, request.size.cols))
-            child = _spawn(request, stdin=slave, stdout=slave, stderr=slave, preexec_fn=_take_terminal)
+            child = _spawn(request, preexec_fn=functools.partial(os.login_tty, slave))
     owned.callback(_reap, child)
-    return child, stream
+    return child, stream.fileno()
 
 
-def _spawn(request: ExecRequest, **streams: Any) -> subprocess.Popen[bytes]:
+def _spawn(request: ExecRequest, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         list(request.argv),
         bufsize=0,
         cwd=request.cwd,
         env={**os.environ, **request.env},
-        start_new_session=True,
         pass_fds=request.inherited_fds,
-        **streams,
+        **options,
     )
-
-
-def _take_terminal() -> None:
-    """In the child: make its stdin the terminal that controls its session (TIOCSCTTY, ioctl_tty(2))."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _reap(child: subprocess.Popen[bytes]) -> None:
