@@ -91,9 +91,7 @@ class LocalProcess:
 
     def output(self) -> Iterator[bytes]:
         """Yield what it writes, until its end."""
-        ready: set[int] = set()
-        while self._pidfd not in ready:
-            ready = self._wait(self._pidfd)
+        while self._pidfd not in self._wait(self._pidfd):
             if chunk := self._read(CHUNK_BYTES):
                 yield chunk
         if rest := self._read(TERMINAL_REST_BYTES if self._is_terminal else self._pending()):

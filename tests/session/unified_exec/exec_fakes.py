@@ -6,8 +6,8 @@ import os
 import queue
 import select
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from execsrv.client.events import EventBus
@@ -122,19 +122,23 @@ def ended_session(session_id: int) -> CommandSession:
     return session
 
 
-def in_background(function: Any, *args: Any, **options: Any) -> Future[Any]:
-    """Call ``function`` beside the test."""
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(function, *args, **options)
-    pool.shutdown(wait=False)
+def in_background(function: Callable[..., Any], *args: Any) -> Future[Any]:
+    """Call ``function`` beside the test, on a thread that keeps nobody from leaving."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function(*args))
+        except BaseException as error:  # it is for whoever asks for the result
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
     return future
 
 
-def in_parallel(calls: Sequence[Any]) -> list[Any]:
+def in_parallel(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     """The results of ``calls``, made at the same time."""
-    with ThreadPoolExecutor(len(calls)) as pool:
-        futures = [pool.submit(call) for call in calls]
-        return [future.result(WAIT) for future in futures]
+    return [future.result(WAIT) for future in [in_background(call) for call in calls]]
 
 
 def gone(pid: int) -> bool:

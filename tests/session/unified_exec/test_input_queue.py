@@ -13,7 +13,7 @@ from execsrv.session.unified_exec.request import MAX_INPUT_BYTES
 
 
 class Reader:
-    """Takes input once ``reads`` is set, and then may raise ``error``."""
+    """Takes input once ``reads`` is set; first it may raise ``error``."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.reads = threading.Event()
@@ -24,7 +24,8 @@ class Reader:
         """Take a piece."""
         assert self.reads.wait(WAIT)
         if self._error:
-            raise self._error
+            error, self._error = self._error, None
+            raise error
         self.taken.append(data)
 
 

@@ -155,22 +155,33 @@ def test_descendants_that_hold_the_stream_are_not_waited_for(tty: bool) -> None:
         output = b"".join(process.output())
         assert b"own" in output and process.exit_code == 0
         left = next(int(word) for word in output.split() if word.isdigit())
-        lingering = in_background(process.linger)
-        os.kill(left, 0)
-        process.terminate(WAIT)
-        lingering.result(WAIT)
-        assert gone(left)
+        end_after_termination(process, left)
+
+
+def test_descendant_that_writes_all_the_time(tty: bool) -> None:
+    """What it writes is cut off at the end of the process."""
+    output, code = run("trap '' HUP; yes & sleep 0.01; exit 3", tty=tty)
+    assert code == 3
+    assert set(output.split()) <= {b"y"}
 
 
 def test_descendants_without_a_stream_are_ended_too() -> None:
-    """They live until then."""
-    with started("sleep 1000 >/dev/null 2>&1 & echo $!") as process:
-        left = int(b"".join(process.output()))
-        lingering = in_background(process.linger)
-        os.kill(left, 0)
-        process.terminate(WAIT)
-        lingering.result(WAIT)
-        assert gone(left)
+    """They live until then; so long nobody else gets the number of the process."""
+    with started("sleep 1000 >/dev/null 2>&1 & echo $! $$") as process:
+        left, own = map(int, b"".join(process.output()).split())
+        assert os.waitid(os.P_PID, own, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        end_after_termination(process, left)
+
+
+def end_after_termination(process: LocalProcess, left: int) -> None:
+    """The process lingers for the descendant ``left``, until both are ended."""
+    lingering = in_background(process.linger)
+    with pytest.raises(TimeoutError):
+        lingering.result(0.1)
+    os.kill(left, 0)
+    process.terminate(WAIT)
+    lingering.result(WAIT)
+    assert gone(left)
 
 
 def test_linger_ends_with_the_last_descendant(tmp_path: Path) -> None:
