@@ -19,14 +19,15 @@ def kill_kernel_session(leader: int) -> None:
     The leader must not have been reaped: until then nobody else has its number.
     """
     killed: set[int] = set()
+    groups = {leader}  # first, or a leader that waits for the others might end by itself
     for _ in range(MAX_ROUNDS):
-        groups = living_groups(leader) - killed
-        if not groups:
-            break
         for group in groups:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
         killed |= groups
+        groups = living_groups(leader) - killed
+        if not groups:
+            break
 
 
 def living_groups(leader: int) -> set[int]:
