@@ -3,7 +3,8 @@
     UnifiedExecError
     ├── MissingCommand           there is nothing to run
     ├── StartFailed              the command can't be started
-    │   └── SandboxUnsupported   ... in the sandbox that it needs
+    │   ├── SandboxUnsupported   ... in the sandbox that it needs
+    │   └── ProcessIdInUse       ... under the id that was chosen for it
     ├── UnknownSession           no command has this session id, or not any more
     ├── WriteFailed              the command did not get its input
     │   └── StdinClosed          ... because it has none
@@ -38,6 +39,14 @@ class SandboxUnsupported(StartFailed):
     def __init__(self, sandbox: str) -> None:
         super().__init__(f"it needs the sandbox {sandbox}, which is not supported")
         self.sandbox = sandbox
+
+
+class ProcessIdInUse(StartFailed):
+    """Where the command is to run, another process has its id."""
+
+    def __init__(self, process_id: str) -> None:
+        super().__init__(f"there is a process {process_id} already")
+        self.process_id = process_id
 
 
 class UnknownSession(UnifiedExecError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import logging
 import os
 import posixpath
@@ -13,7 +15,7 @@ from execsrv.client import lifetime
 from execsrv.client.deadline import Deadline
 from execsrv.client.events import EventBus
 from execsrv.session.unified_exec.command_session import CommandSession
-from execsrv.session.unified_exec.errors import ConnectionLost, MissingCommand
+from execsrv.session.unified_exec.errors import ConnectionLost, MissingCommand, ProcessIdInUse, StartFailed
 from execsrv.session.unified_exec.followers import Followers
 from execsrv.session.unified_exec.request import ExecRequest, UnifiedExecSessionFactory
 from execsrv.session.unified_exec.response import ExecCommandResponse
@@ -30,6 +32,9 @@ WRITE_YIELD_MS = 250
 #: The same for a call that only looks: a model that looks all the time gets nowhere.
 MIN_POLL_MS = 5_000
 MAX_POLL_MS = 300_000
+
+#: How many ids are tried for a command.
+MAX_ID_TRIES = 10
 
 #: How many tokens of output a model gets unless it asks for another number.
 MAX_OUTPUT_TOKENS = 10_000
@@ -116,9 +121,8 @@ class UnifiedExecManager:
         began = time.monotonic()
         if not cmd.strip():
             raise MissingCommand
-        session_id = self._table.new_id()
         request = ExecRequest(
-            process_id=str(session_id),
+            process_id="",
             argv=[shell or self._default_shell(), "-lc" if login else "-c", cmd],
             cwd=posixpath.join(self._cwd, workdir) if workdir else self._cwd,
             env=self._env,
@@ -126,7 +130,7 @@ class UnifiedExecManager:
             inherited_fds=inherited_fds,
             sandbox=sandbox,
         )
-        session = self._start(session_id, request)
+        session = self._start(request)
         return self._answer(session, Deadline(yield_seconds(yield_time_ms)), began, max_output_tokens)
 
     def write_stdin(
@@ -151,14 +155,23 @@ class UnifiedExecManager:
             deadline = Deadline(poll_seconds(yield_time_ms, self._max_poll_ms))
         return self._answer(session, deadline, began, max_output_tokens)
 
-    def _start(self, session_id: int, request: ExecRequest) -> CommandSession:
-        session = CommandSession(session_id, request, self._factory.open(request), self._factory.events)
+    def _start(self, request: ExecRequest) -> CommandSession:
+        session = self._open(request)
         self._followers.follow(session)
         pruned = self._table.add(session)
         if pruned:
             logger.warning("command %d is ended: there are more than %d", pruned.session_id, MAX_SESSIONS)
             pruned.terminate()
         return session
+
+    def _open(self, request: ExecRequest) -> CommandSession:
+        """Start ``request`` under a new id, which a process of another manager may have."""
+        for _ in range(MAX_ID_TRIES):
+            session_id = self._table.new_id()
+            request = dataclasses.replace(request, process_id=str(session_id))
+            with contextlib.suppress(ProcessIdInUse):
+                return CommandSession(session_id, request, self._factory.open(request), self._factory.events)
+        raise StartFailed("no session id is free")
 
     def _answer(
         self, session: CommandSession, deadline: Deadline, began: float, max_output_tokens: int

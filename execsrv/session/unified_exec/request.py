@@ -94,7 +94,7 @@ class UnifiedExecSessionFactory(Protocol):
         """The bus for what its commands do."""
 
     def open(self, request: ExecRequest) -> ExecProcess:
-        """Start a command. Raises StartFailed, and ConnectionLost when the connection is over."""
+        """Start a command. Raises StartFailed, ProcessIdInUse for one, and ConnectionLost."""
 
 
 def check_room(waiting: int) -> None:

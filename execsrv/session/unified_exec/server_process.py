@@ -14,7 +14,7 @@ from execsrv.client.feeder import ENDED_KINDS
 from execsrv.client.process import Process
 from execsrv.protocol.processes import EnvPolicy
 from execsrv.session.path_mapper import PathMapper
-from execsrv.session.unified_exec.errors import ConnectionLost, StartFailed, WriteFailed
+from execsrv.session.unified_exec.errors import ConnectionLost, ProcessIdInUse, StartFailed, WriteFailed
 from execsrv.session.unified_exec.input_queue import InputQueue
 from execsrv.session.unified_exec.request import ExecProcess, ExecRequest, UnifiedExecSessionFactory
 
@@ -59,7 +59,7 @@ class ExecServerSessionFactory:
     def open(self, request: ExecRequest) -> ExecProcess:
         """Start a command, on the server or, if it inherits descriptors, here.
 
-        Raises StartFailed, SandboxUnsupported and ConnectionLost.
+        Raises StartFailed, SandboxUnsupported, ProcessIdInUse and ConnectionLost.
         """
         request.refuse_sandbox()
         if request.inherited_fds:
@@ -69,8 +69,12 @@ class ExecServerSessionFactory:
             return ServerProcess(self._client, self._start(request))
         except ClosedError as error:
             raise ConnectionLost(error.reason) from error
-        except (ExecServerError, ValueError) as error:  # a ValueError says that the id is in use
+        except (ExecServerError, UnicodeError) as error:
+            if isinstance(error, ServerError) and error.kind == "duplicateProcess":
+                raise ProcessIdInUse(request.process_id) from error
             raise StartFailed(str(error)) from error
+        except ValueError as error:  # the client has a process of that id itself
+            raise ProcessIdInUse(request.process_id) from error
 
     def _start(self, request: ExecRequest) -> Process:
         knows_policies = self._client.server_info.offers("envPolicy")

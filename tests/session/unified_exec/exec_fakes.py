@@ -13,7 +13,7 @@ from typing import Any
 from execsrv.client.events import EventBus
 from execsrv.client.notifications import Event
 from execsrv.session.unified_exec.command_session import CommandSession
-from execsrv.session.unified_exec.errors import ConnectionLost
+from execsrv.session.unified_exec.errors import ConnectionLost, ProcessIdInUse
 from execsrv.session.unified_exec.request import ExecRequest
 
 #: Longest wait for anything, in seconds.
@@ -71,7 +71,10 @@ class FakeProcess:
 
 
 class FakeFactory:
-    """Starts fake processes, of which ``opened`` are the requests and ``processes`` the handles."""
+    """Starts fake processes, of which ``opened`` are the requests and ``processes`` the handles.
+
+    taken_ids: how many of the next ids others have.
+    """
 
     shell = "/bin/bash"
 
@@ -80,9 +83,13 @@ class FakeFactory:
         self.opened: list[ExecRequest] = []
         self.processes: list[FakeProcess] = []
         self.prepared: list[FakeProcess] = []
+        self.taken_ids = 0
 
     def open(self, request: ExecRequest) -> FakeProcess:
         """Start one: the next that was prepared, else one that runs."""
+        if self.taken_ids:
+            self.taken_ids -= 1
+            raise ProcessIdInUse(request.process_id)
         process = self.prepared.pop(0) if self.prepared else FakeProcess()
         self.opened.append(request)
         self.processes.append(process)

@@ -140,6 +140,16 @@ def test_environment_and_its_marker(manager: UnifiedExecManager, factory: FakeFa
     assert [request.env for request in factory.opened] == [ENVIRONMENT, {**common, "MY_AGENT": "1"}]
 
 
+def test_id_that_somebody_else_has(manager: UnifiedExecManager, factory: FakeFactory) -> None:
+    """Another one is tried, but not for ever."""
+    prepare(factory, code=3)
+    factory.taken_ids = 3
+    assert manager.exec_command("prog").exit_code == 3
+    factory.taken_ids = 1000
+    with pytest.raises(StartFailed):
+        manager.exec_command("prog")
+
+
 def test_what_a_backend_must_know(manager: UnifiedExecManager, factory: FakeFactory) -> None:
     """Descriptors and sandboxes are for it."""
     prepare(factory)

@@ -16,7 +16,13 @@ from exec_fakes import WAIT, FakeFactory, gone, in_background
 
 from execsrv import ExecServerClient, ServerInfo
 from execsrv.session.path_mapper import PathMapper
-from execsrv.session.unified_exec.errors import ConnectionLost, SandboxUnsupported, StartFailed, WriteFailed
+from execsrv.session.unified_exec.errors import (
+    ConnectionLost,
+    ProcessIdInUse,
+    SandboxUnsupported,
+    StartFailed,
+    WriteFailed,
+)
 from execsrv.session.unified_exec.request import MAX_INPUT_BYTES, ExecProcess, ExecRequest, Size
 from execsrv.session.unified_exec.server_process import ExecServerSessionFactory
 
@@ -143,22 +149,24 @@ def test_descendants_are_not_waited_for(factory: ExecServerSessionFactory) -> No
     assert gone(left)
 
 
-@pytest.mark.parametrize("argv, cwd", [(["/none/such"], "/"), (["sh"], "/none"), (["a\0b"], "/")])
+@pytest.mark.parametrize("argv, cwd", [(["/none/such"], "/"), (["sh"], "/none"), (["a\0b"], "/"), (["sh"], "/\ud800")])
 def test_start_that_fails(factory: ExecServerSessionFactory, argv: list[str], cwd: str) -> None:
     """The server says why."""
     with pytest.raises(StartFailed) as caught:
-        factory.open(ExecRequest("7", argv, cwd))
-    assert caught.value.reason
+        factory.open(ExecRequest(os.urandom(4).hex(), argv, cwd))
+    assert caught.value.reason and type(caught.value) is StartFailed
 
 
 def test_id_that_is_in_use(factory: ExecServerSessionFactory) -> None:
-    """Nothing is started."""
-    request = request_of("sleep 1000")
+    """Or was until a moment ago: it is told from all that a start can fail of."""
+    request = request_of("exec sleep 1000")
     process = factory.open(request)
-    with pytest.raises(StartFailed):
-        factory.open(request)
-    process.terminate(WAIT)
-    assert finish(process)[1] == 137
+    for _ in range(2):
+        with pytest.raises(ProcessIdInUse):
+            factory.open(request)
+        process.terminate(WAIT)
+        assert finish(process)[1] == 137
+        process.linger()
 
 
 def test_sandbox(factory: ExecServerSessionFactory, local: FakeFactory) -> None:
