@@ -51,7 +51,7 @@ def kind(method: str) -> Kind:
 def load_all() -> None:
     """Read all files now: later there may be no descriptor left for that."""
     for method in methods():
-        _validator(method, "params")
+        _judge(method, "params")
 
 
 def validate_params(method: str, params: Any) -> dict[str, Any]:
