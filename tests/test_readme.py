@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import json
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from run_program import Server
 
 import execsrv.session
 from execsrv.cli import make_parser
-from execsrv.session import SessionConfig, load_config
+from execsrv.session import SessionConfig, UnifiedExecManager, load_config
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -75,6 +77,18 @@ def test_the_settings_of_a_session_are_all_there(caplog: pytest.LogCaptureFixtur
     assert load_config(settings).experimental_unified_exec_use_exec_server
     assert not load_config(settings, "here").experimental_unified_exec_use_exec_server
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("call", [UnifiedExecManager.exec_command, UnifiedExecManager.write_stdin])
+def test_the_calls_for_commands_have_these_defaults(call: Callable[..., object]) -> None:
+    """Those that stand there are the real ones."""
+    parameters = list(inspect.signature(call).parameters.values())[1:]
+    shown = [
+        parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
+        for parameter in parameters
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
+    assert f"    {call.__name__}({', '.join(shown)})\n".replace("'", '"') in README
 
 
 def test_every_name_of_a_session_is_explained() -> None:
