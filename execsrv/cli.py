@@ -12,25 +12,10 @@ from typing import Any, NoReturn
 
 from argparse_addons import Integer
 
-from execsrv.config import ExecServerConfig
+from execsrv.config import LIMITS, MAX_MS, ExecServerConfig
 from execsrv.version import __version__
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-
-#: The largest size or count, and the longest time (a day), that an option takes.
-MAX_INTEGER = 2**53 - 1
-MAX_MS = 86_400_000
-
-#: The options that set a field of ExecServerConfig, with their ranges.
-LIMITS = {
-    "max_message_bytes": (1024, MAX_INTEGER, "longest message taken or sent"),
-    "max_read_file_bytes": (0, MAX_INTEGER, "largest file that fs/readFile reads"),
-    "retained_output_bytes": (1, MAX_INTEGER, "newest output kept for each process"),
-    "exited_retention_ms": (0, MAX_MS, "how long a closed process stays readable"),
-    "max_processes_per_connection": (1, MAX_INTEGER, "processes of a connection that are not closed"),
-    "max_connections": (1, MAX_INTEGER, "websocket connections at one time"),
-    "shutdown_grace_ms": (0, MAX_MS, "time between SIGTERM and SIGKILL for the processes when the server stops"),
-}
 
 
 def main(argv: list[str] | None = None) -> NoReturn:

@@ -10,6 +10,7 @@ import base64
 import binascii
 import ipaddress
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from email.message import Message
 from typing import TypeAlias
@@ -42,6 +43,11 @@ class Allowed:
 
     origins: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, origins: Iterable[str], hosts: Iterable[str]) -> Allowed:
+        """These origins, and these host names in any case."""
+        return cls(frozenset(origins), frozenset(name.lower() for name in hosts))
 
 
 def check_request(method: str, http_version: str, headers: Headers, allowed: Allowed) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from io import BufferedIOBase
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import gevent
 from gevent import socket
@@ -36,49 +37,43 @@ MAX_HEAD_BYTES = 32 * 1024
 ACCEPT_RETRY_SECONDS = 0.1
 
 
-class WebSocketListener(WSGIServer):
-    """Listens on an address and calls ``serve(transport)`` in a greenlet for each websocket.
+class WebSocketServer(WSGIServer):
+    """Accepts connections on a listening socket and calls a WSGI application in a greenlet for each websocket.
 
-    ``serve`` returns when the connection is over. ``allow_origins`` and ``allow_hosts`` are the web pages and the
-    host names that are let in (see ``handshake``). Port 0 picks one. Raises OSError when the address can't be bound.
-    Belongs to the hub of the thread that makes it.
+    The application finds the transport as ``environ["wsgi.websocket"]``, besides what ``environ`` holds here, and
+    returns when the connection is over. Who may connect is for ``allowed`` and ``config`` to say; there are never more
+    than ``max_open`` connections, those in their handshake too: then no further ones are accepted.
+    Belongs to the hub of the thread that makes it, and owns the socket.
     """
 
     def __init__(
         self,
-        host: str,
-        port: int,
-        serve: Callable[[Transport], None],
+        listening: socket.socket,
+        application: WSGIApplication,
         config: ExecServerConfig,
-        allow_origins: Collection[str] = (),
-        allow_hosts: Collection[str] = (),
+        allowed: Allowed,
+        max_open: int,
         *,
+        environ: Mapping[str, Any] | None = None,
         ping_interval: float = PING_INTERVAL,
         handshake_seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
-        self.serve = serve
         self.config = config
-        self.allowed = Allowed(frozenset(allow_origins), frozenset(name.lower() for name in allow_hosts))
+        self.allowed = allowed
         self.ping_interval = ping_interval
         self.handshake_seconds = handshake_seconds
         self.connections = 0
         self.logger = log  # where gevent-websocket writes
         quiet = LoggingLogAdapter(log, logging.DEBUG)
         super().__init__(
-            _bind(host, port),
-            self._serve,
-            spawn=Pool(config.max_connections + MAX_HANDSHAKES),
+            listening,
+            application,
+            spawn=Pool(max_open),
             log=quiet,
             error_log=quiet,
             handler_class=_Handler,
-            environ={"SERVER_NAME": host},  # else it would be looked up in the DNS
+            environ={"SERVER_NAME": listening.getsockname()[0], **(environ or {})},  # else the DNS would be asked
         )
-
-    @property
-    def url(self) -> str:
-        """Where it listens, the port bound: ``ws://127.0.0.1:43211`` or ``ws://[::1]:43211``."""
-        host = f"[{self.server_host}]" if self.family == socket.AF_INET6 else self.server_host
-        return f"ws://{host}:{self.server_port}"
 
     def stop(self, timeout: float | None = None) -> None:
         """Stop accepting; twice is harmless. Connections are left to their owners."""
@@ -96,26 +91,55 @@ class WebSocketListener(WSGIServer):
             gevent.spawn_later(ACCEPT_RETRY_SECONDS, self._accept_again)
             return None
 
-    def _serve(self, environ: dict[str, Any], start_response: object) -> list[bytes]:
-        """The WSGI application; every request that comes so far has become a websocket."""
-        transport: WebSocketTransport = environ["wsgi.websocket"]
-        try:
-            self.serve(transport)
-        except Exception:  # the border of a connection: a bug met in one must not reach the others
-            log.exception("a connection ended by an internal error")
-        finally:
-            transport.linger()
-        return []
-
     def _accept_again(self) -> None:
         if self.started:
             self.start_accepting()
 
 
+class WebSocketListener(WebSocketServer):
+    """Listens on an address and calls ``serve(transport)`` in a greenlet for each websocket.
+
+    ``serve`` returns when the connection is over. ``allow_origins`` and ``allow_hosts`` are the web pages and the
+    host names that are let in (see ``handshake``). Port 0 picks one. Raises OSError when the address can't be bound.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        serve: Callable[[Transport], None],
+        config: ExecServerConfig,
+        allow_origins: Collection[str] = (),
+        allow_hosts: Collection[str] = (),
+        *,
+        ping_interval: float = PING_INTERVAL,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
+    ) -> None:
+        def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+            serve(environ["wsgi.websocket"])
+            return []
+
+        super().__init__(
+            _bind(host, port),
+            application,
+            config,
+            Allowed.of(allow_origins, allow_hosts),
+            max_open=config.max_connections + MAX_HANDSHAKES,
+            ping_interval=ping_interval,
+            handshake_seconds=handshake_seconds,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it listens, the port bound: ``ws://127.0.0.1:43211`` or ``ws://[::1]:43211``."""
+        host = f"[{self.server_host}]" if self.family == socket.AF_INET6 else self.server_host
+        return f"ws://{host}:{self.server_port}"
+
+
 class _Handler(WebSocketHandler):  # type: ignore[misc]  # gevent-websocket has no types
     """One accepted connection: reads one request, then refuses it or serves a websocket."""
 
-    server: WebSocketListener
+    server: WebSocketServer
     websocket: Any  # gevent-websocket's at first, then ours
 
     def handle(self) -> None:
@@ -160,10 +184,14 @@ class _Handler(WebSocketHandler):  # type: ignore[misc]  # gevent-websocket has 
     def run_websocket(self) -> None:
         """Serve the connection, with our transport in place of gevent-websocket's."""
         self.websocket.closed = True  # else it would write a close frame when it is dropped
-        config = self.server.config
-        self.websocket = WebSocketTransport(self, config.max_message_bytes, self.server.ping_interval)
-        self.environ["wsgi.websocket"] = self.websocket
-        super().run_websocket()
+        transport = WebSocketTransport(self, self.server.config.max_message_bytes, self.server.ping_interval)
+        self.websocket = self.environ["wsgi.websocket"] = transport
+        try:
+            super().run_websocket()
+        except Exception:  # the border of a connection: a bug met in one must not reach the others
+            log.exception("a connection ended by an internal error")
+        finally:
+            transport.linger()
 
     def log_request(self) -> None:
         """Log who came and what for, without the request's path, which may hold secrets."""

@@ -9,17 +9,20 @@ import resource
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from wsgiref.types import StartResponse, WSGIEnvironment
 
+import gevent.socket
 import pytest
 from transport_peers import HANDSHAKE, PATIENCE, HubThread, RawClient, Server
 from websockets.frames import Opcode
 
 from execsrv.config import ExecServerConfig
 from execsrv.transports import Transport
-from execsrv.transports.listener import MAX_HEAD_BYTES, WebSocketListener
+from execsrv.transports.handshake import Allowed
+from execsrv.transports.listener import MAX_HEAD_BYTES, WebSocketListener, WebSocketServer
 
 Start = Callable[..., Server]
-Connect = Callable[..., RawClient]
+Connect = Callable[..., RawClient]  # of whatever has an address
 
 
 class QueueHandler(logging.Handler):
@@ -168,6 +171,37 @@ def test_connections_above_the_limit_get_503(start_server: Start, connect: Conne
     first.close()
     while connect(server).request() != 101:
         pass
+
+
+def test_a_full_server_accepts_nobody(hub: HubThread, connect: Connect) -> None:
+    """Until there is room; its application finds what it was given beside the transport."""
+    found: queue.Queue[object] = queue.Queue()
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        found.put(environ["test.key"])
+        environ["wsgi.websocket"].receive()
+        return []
+
+    def start() -> WebSocketServer:
+        listening = gevent.socket.socket(fileno=socket.create_server(("127.0.0.1", 0)).detach())
+        environ = {"test.key": "value"}
+        server = WebSocketServer(listening, application, ExecServerConfig(), Allowed(), max_open=1, environ=environ)
+        server.start()
+        return server
+
+    server = hub.call(start)
+    try:
+        first, second = connect(server).upgraded(), connect(server)
+        assert found.get(timeout=PATIENCE) == "value"
+        first.send(b"", Opcode.PING)
+        assert first.frame() == (True, Opcode.PONG, b"")
+        assert hub.call(len, server.pool) == 1
+        first.close()
+        second.upgraded().close()
+        assert found.get(timeout=PATIENCE) == "value"
+    finally:
+        hub.call(server.stop)
+        hub.call(server.pool.join, PATIENCE)
 
 
 def test_accepting_goes_on_after_a_lack_of_descriptors(
