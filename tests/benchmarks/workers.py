@@ -114,9 +114,8 @@ def gunicorn(workers: int) -> Iterator[int]:
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables) as program:
             assert program.stderr
             try:
-                while not (match := re.search(r"Listening at: http://127.0.0.1:(\d+)", program.stderr.readline())):
-                    pass
-                yield int(match[1])
+                ports = (re.search(r"Listening at: http://127.0.0.1:(\d+)", line) for line in program.stderr)
+                yield next(int(port[1]) for port in ports if port)
             finally:
                 program.terminate()
 
