@@ -15,7 +15,7 @@ README = Path(__file__).parents[2] / "README.md"
 
 def main() -> int:
     """Do what the command line asks for; 1 if something failed, whether or not targets were reached."""
-    arguments = _parse()
+    arguments, load = _parse(), os.getloadavg()[0]
     families = [family for family in rounds.FAMILIES if family.name in (arguments.families or _names())]
     with tempfile.TemporaryDirectory(prefix="execsrv-benchmarks-") as home:
         specs = servers.specs(home)
@@ -24,7 +24,7 @@ def main() -> int:
     rows = [row for family in families for row in family.rows]
     text = "\n".join(
         [
-            report.circumstances(arguments.rounds, os.environ.get("CODEX_BIN")),
+            report.circumstances(arguments.rounds, load, os.environ.get("CODEX_BIN")),
             report.rows_table(rows, results, names),
             report.curves_table(growth.CURVES, results, names),
         ]

@@ -46,14 +46,12 @@ class Family:
 
     measure: does it once, on servers that it starts; may raise PeerError and OSError.
     is_ours: whether it is only about our own server.
-    is_slow: whether one round is enough.
     """
 
     name: str
     rows: Sequence[Row]
     measure: Callable[[Bench], Samples]
     is_ours: bool = False
-    is_slow: bool = False
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The floor: about the least that a Python server can do for the same work. Run it; it prints its URL.
 
 One epoll loop, bare websocket frames, posix_spawn, pybase64 and orjson. It checks nothing, knows no session and
-keeps no output: not a server, but a mark of how far a real one could come. Only what the benchmarks ask for is there.
+keeps no output, and leaves its processes to who kills it: a mark of how far a real server could come. Only what the
+benchmarks ask for is there.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import hashlib
 import os
 import re
 import select
-import signal
 import socket
 import struct
 from collections import deque
@@ -143,8 +143,6 @@ class Connection:
     def _end(self) -> None:
         forget(self._fd)
         self._queue.append(memoryview(b""))  # whatever is still said stays in the queue
-        for process in self.processes.values():
-            process.kill()
 
     def _shake_hands(self) -> None:
         head, end, rest = bytes(self._input).partition(b"\r\n\r\n")
@@ -191,11 +189,6 @@ class Process:
         connection.processes[self._id] = self
         self._pidfd = os.pidfd_open(self._pid)
         watch(self._pidfd, self._on_exit)
-
-    def kill(self) -> None:
-        """End it and its group."""
-        if self._code is None:
-            os.killpg(self._pid, signal.SIGKILL)
 
     def _spawn_on_pipes(self, argv: list[str], env: dict[str, str]) -> int:
         (out, child_out), (err, child_err) = os.pipe(), os.pipe()
@@ -258,12 +251,6 @@ def write(connection: Connection, id: int, params: dict[str, Any]) -> None:
     connection.answer(id, {"accepted": True})
 
 
-def terminate(connection: Connection, id: int, params: dict[str, Any]) -> None:
-    """``process/terminate``."""
-    connection.processes[params["processId"]].kill()
-    connection.answer(id, {"running": True})
-
-
 def get_metadata(connection: Connection, id: int, params: dict[str, Any]) -> None:
     """``fs/getMetadata``."""
     status = os.lstat(params["path"])
@@ -299,7 +286,6 @@ METHODS: dict[str, Callable[[Connection, int, dict[str, Any]], object]] = {
     "initialize": lambda connection, id, params: connection.answer(id, {"protocolVersion": "exec-server.v0"}),
     "process/start": Process,
     "process/write": write,
-    "process/terminate": terminate,
     "fs/getMetadata": get_metadata,
     "fs/readFile": read_file,
     "fs/writeFile": write_file,

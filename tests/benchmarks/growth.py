@@ -96,4 +96,4 @@ def _metadata(peer: Peer) -> float:
     return median(peer.timed(peer.metadata_request()) for _ in range(50)) * 1000
 
 
-FAMILY = Family("growth", [], measure, is_slow=True)
+FAMILY = Family("growth", [], measure)

@@ -22,7 +22,7 @@ _LINK_BUFFER_BYTES = 256 * 1024
 _FLOOD_BEFORE, _FLOOD_BETWEEN, _FLOOD_LONGEST = 0.5, 0.004, 6.0
 
 ROWS = [
-    low("echo", "tty echo", "ms", codex(1)),
+    low("echo", "tty echo", "ms"),
     low("echo quickack", "tty echo, acknowledged at once", "ms", codex(1)),
     low("flooded start", "start answer on a flooded connection", "ms", 4),
     low("flooded metadata", "getMetadata on a flooded connection", "ms", 2),

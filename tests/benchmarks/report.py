@@ -25,7 +25,7 @@ def rows_table(rows: Sequence[Row], results: Results, names: Sequence[str]) -> s
     lines = [["work", "unit", OURS, *others, *(f"÷ {name}" for name in others), "to reach", "reached"]]
     for row in rows:
         if row.key in results:
-            medians = [_median(results, row.key, name) for name in (OURS, *others)]
+            medians = [_number(_median(results, row.key, name)) for name in (OURS, *others)]
             ratios = ["" if row.count is not None else _number(compared(results, row.key, name)) for name in others]
             lines.append([row.title, row.unit, *medians, *ratios, row.wanted, _VERDICTS[row.is_met(results)]])
     return _table(lines)
@@ -44,19 +44,23 @@ def _curve_table(curves: Sequence[Curve], results: Results, names: Sequence[str]
     lines = [["cost", "unit", "server", *(f"{count:,} {curves[0].what}" for count in counts), "last ÷ first"]]
     for curve in curves:
         for name in names:
-            points = [figure for count in counts for figure in figures_of(results, curve.key(count), name).values()]
-            if points:
-                texts = [_median(results, curve.key(count), name) for count in counts]
-                growth = _number(points[-1] / points[0]) if points[0] else ""
-                lines.append([curve.title, curve.unit, name, *texts, growth])
+            points = [_median(results, curve.key(count), name) for count in counts]
+            if points[0]:
+                growth = points[-1] / points[0] if points[-1] is not None else None
+                lines.append([curve.title, curve.unit, name, *map(_number, points), _number(growth)])
     return _table(lines)
 
 
-def circumstances(rounds: int, codex: str | None) -> str:
-    """When and where it was measured, in a sentence; ``codex``: the path of its program."""
+def circumstances(rounds: int, load: float, codex: str | None) -> str:
+    """When and where it was measured, in a sentence.
+
+    load: the load average before, which ought to be near 0.
+    codex: the path of its program.
+    """
     where = f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
     version = f", {_version(codex)}" if codex else ""
-    return f"Measured on {time.strftime('%Y-%m-%d')} on {where}{version}; medians of {rounds} rounds.\n"
+    how = f"load before {load:.1f}, rounds {rounds}, medians"
+    return f"Measured on {time.strftime('%Y-%m-%d')}: {where}{version}; {how}.\n"
 
 
 def put_into(text: str, report: str) -> str:
@@ -69,9 +73,9 @@ def _version(codex: str) -> str:
     return subprocess.run([codex, "--version"], capture_output=True, text=True, timeout=20).stdout.strip()
 
 
-def _median(results: Results, key: str, name: str) -> str:
+def _median(results: Results, key: str, name: str) -> float | None:
     figures = figures_of(results, key, name)
-    return _number(median(figures.values()) if figures else None)
+    return median(figures.values()) if figures else None
 
 
 def _number(figure: float | None) -> str:

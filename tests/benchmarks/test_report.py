@@ -99,12 +99,12 @@ def test_a_curve_shows_its_points_and_how_it_grows() -> None:
     curve = Curve("memory", "KiB", "things", (10, 1000))
     results: Results = {
         curve.key(10): {"execsrv": {0: 40.0}, "floor": {0: 2.0}},
-        curve.key(1000): {"execsrv": {0: 44.0}},
+        curve.key(1000): {"execsrv": {0: 88.0, 1: 44.0, 2: 4.0}},
     }
     head, _, ours, floors = report.curves_table([curve], results, ["execsrv", "floor"]).splitlines()
     assert head == "| cost | unit | server | 10 things | 1,000 things | last ÷ first |"
     assert ours == "| memory | KiB | execsrv | 40 | 44 | 1.1 |"
-    assert floors == "| memory | KiB | floor | 2 |  | 1 |"
+    assert floors == "| memory | KiB | floor | 2 |  |  |"
 
 
 def test_a_report_takes_the_place_of_the_one_before() -> None:
