@@ -42,7 +42,10 @@ def _parse() -> argparse.Namespace:
         prog="python -m tests.benchmarks",
         description="Measure execsrv beside a floor and, if the variable CODEX_BIN names its program, beside Codex.",
     )
-    parser.add_argument("families", nargs="*", choices=[[], *_names()], help="what to measure (everything)")
+    known = _names()
+    parser.add_argument(
+        "families", nargs="*", metavar="FAMILY", choices=[[], *known], help=f"some of {', '.join(known)} (all)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="how often (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="measure roughly")
     parser.add_argument("--readme", action="store_true", help="put the report into the README")
