@@ -13,10 +13,9 @@ import logging
 import math
 import os
 import signal
-import sys
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import gevent
@@ -69,12 +68,13 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
     sockets: list[Any]  # gunicorn's at first, then gevent's
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """In the master, before each fork. Raises HaltServer, which ends it, when the options make no sense."""
+        """In the master, before each fork. Raises HaltServer, which ends it: the options or the address won't do."""
         super().__init__(*args, **kwargs)
         try:
             self._options = options_of(os.environ)
         except OptionError as error:
-            raise HaltServer(str(error), Arbiter.WORKER_BOOT_ERROR) from None
+            raise _refusal(str(error)) from None
+        self._check_addresses()
         needed = math.ceil(longest_end(self._options.config) + SPARE_S)
         if self.cfg.graceful_timeout < needed:  # else the master would kill workers that still end processes
             self.cfg.set("graceful_timeout", needed)
@@ -119,7 +119,6 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
     def run(self) -> None:
         """Serve until the worker shall end; then end all connections."""
         self._log_as_gunicorn_does()
-        self._check_addresses()
         prepare()
         self._daemon = Daemon(self._options.config)
         servers = [self._server(listening) for listening in self.sockets]
@@ -138,27 +137,23 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
         ours.setLevel(gunicorns.level)
 
     def _check_addresses(self) -> None:
-        """End the worker, and with it the master, unless we may listen where gunicorn does."""
+        """Raise HaltServer unless we may listen where gunicorn does."""
         if self.cfg.is_ssl:
-            self._refuse("execsrv knows no TLS: let something in front of it do that")
+            raise _refusal("execsrv knows no TLS: let something in front of it do that")
         for listening in self.sockets:
-            if listening.family not in (socket.AF_INET, socket.AF_INET6):
-                self._refuse("execsrv listens on TCP only")
-            self._check_reach(WebSocketAddress(*listening.getsockname()[:2]))
+            if listening.sock.family not in (socket.AF_INET, socket.AF_INET6):
+                raise _refusal("execsrv listens on TCP only")
+            self._check_reach(WebSocketAddress(*listening.sock.getsockname()[:2]))
 
     def _check_reach(self, address: WebSocketAddress) -> None:
         if address.is_loopback:
             return
         if not self._options.insecure_no_auth:
-            self._refuse(
+            raise _refusal(
                 f"{address.host} is not a loopback address: anybody who reaches it could run commands here; "
                 "EXECSRV_INSECURE_NO_AUTH=1 allows that"
             )
         self.log.warning("anybody who reaches %s can run commands here", address.host)
-
-    def _refuse(self, words: str) -> NoReturn:
-        self.log.error(words)
-        sys.exit(Arbiter.WORKER_BOOT_ERROR)
 
     def _server(self, listening: socket.socket) -> WebSocketServer:
         """Like any worker of gunicorn it accepts nobody while it is full, so that the others can."""
@@ -195,3 +190,7 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
         self.notify()
         self._woken.wait(BEAT_S)
         self._woken.clear()
+
+
+def _refusal(words: str) -> HaltServer:
+    return HaltServer(words, Arbiter.WORKER_BOOT_ERROR)
