@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import functools
-import time
 
 import pytest
-from exec_fakes import Collector, gone, in_parallel
+from exec_fakes import gone, in_parallel
 from workspaces import Workspace
 
-from execsrv.session.unified_exec.errors import StartFailed, UnknownSession
-from execsrv.session.unified_exec.events import TerminalInteraction
+from execsrv.session.unified_exec.errors import StartFailed
 from execsrv.session.unified_exec.manager import UnifiedExecManager
-
-#: What a command's end may cost beyond itself, in seconds.
-LATENCY = 0.020
 
 
 def start_shell(manager: UnifiedExecManager) -> int:
@@ -22,11 +17,6 @@ def start_shell(manager: UnifiedExecManager) -> int:
     session_id = manager.exec_command("bash --norc -i", login=False, tty=True, yield_time_ms=250).session_id
     assert session_id
     return session_id
-
-
-def leave_shell(manager: UnifiedExecManager, session_id: int, code: str) -> int | None:
-    """The code that a shell exits with when it is told to; the call returns as soon as it does."""
-    return manager.write_stdin(session_id, f"exit {code}\n", yield_time_ms=30_000).exit_code
 
 
 def test_command(manager: UnifiedExecManager, workspace: Workspace) -> None:
@@ -41,31 +31,6 @@ def test_directory(manager: UnifiedExecManager, workspace: Workspace) -> None:
     (workspace.place / "sub").mkdir()
     for workdir in ("sub", workspace.path("sub")):
         assert manager.exec_command("pwd", workdir, login=False).output.retained.decode() == f"{workspace.place}/sub\n"
-
-
-def test_shell_keeps_a_variable(manager: UnifiedExecManager) -> None:
-    """From one call to the next."""
-    shell = start_shell(manager)
-    answer = manager.write_stdin(shell, "export KEPT=7; echo $((KEPT + 1))\n")
-    assert (answer.session_id, answer.exit_code) == (shell, None)
-    assert leave_shell(manager, shell, "$KEPT") == 7
-
-
-def test_two_shells_share_nothing(manager: UnifiedExecManager) -> None:
-    """What one sets, the other does not have."""
-    one, two = in_parallel([functools.partial(start_shell, manager)] * 2)
-    assert one != two
-    manager.write_stdin(one, "export KEPT=7\n")
-    assert leave_shell(manager, two, "${KEPT:-5}") == 5
-    assert leave_shell(manager, one, "${KEPT:-5}") == 7
-
-
-def test_finished_id_is_unknown(manager: UnifiedExecManager) -> None:
-    """A shell that was left can't be used again."""
-    shell = start_shell(manager)
-    assert leave_shell(manager, shell, "4") == 4
-    with pytest.raises(UnknownSession):
-        manager.write_stdin(shell, "echo hi\n")
 
 
 def test_long_command_is_looked_at_until_its_end(manager: UnifiedExecManager, workspace: Workspace) -> None:
@@ -129,25 +94,6 @@ def test_start_that_fails(manager: UnifiedExecManager) -> None:
         manager.exec_command("true", shell="/none/such")
 
 
-def test_events(manager: UnifiedExecManager) -> None:
-    """Begin, output, input and end of one command, in order."""
-    everything, ends = Collector(), Collector()
-    with manager.events.subscribe(everything), manager.events.subscribe(ends, kind="end"):
-        line = "read line; echo got $line"
-        session_id = manager.exec_command(line, login=False, tty=True, yield_time_ms=250).session_id
-        assert session_id
-        manager.write_stdin(session_id, "it\n", yield_time_ms=30_000)
-        (end,) = ends.wait_for("ExecCommandEnd")
-        seen = [event for event in everything.wait_for("ExecCommandEnd") if event.process_id == str(session_id)]
-    kinds = [event.kind for event in seen]
-    ours = [kind for kind in kinds if kind in ("begin", "output_delta", "terminal_interaction", "end")]
-    assert ours[:2] == ["begin", "terminal_interaction"] and ours[-1] == "end"
-    assert TerminalInteraction(str(session_id), b"it\n") in seen
-    output = b"".join(event.chunk for event in seen if event.kind == "output_delta")
-    assert output == end.transcript.retained == b"it\r\ngot it\r\n"
-    assert end.exit_code == 0
-
-
 def test_many_at_the_same_time(manager: UnifiedExecManager) -> None:
     """Each call gets its own answer."""
 
@@ -157,12 +103,3 @@ def test_many_at_the_same_time(manager: UnifiedExecManager) -> None:
 
     answers = in_parallel([functools.partial(run, number) for number in range(16)])
     assert answers == [(b"%d\n" % number, number) for number in range(16)]
-
-
-def test_call_returns_with_the_end(manager: UnifiedExecManager) -> None:
-    """Not later than it must: the best of some tries tells what the way costs, whatever else the machine does."""
-    late = []
-    for _ in range(20):
-        ended_at = float(manager.exec_command("date +%s.%N; exec true", login=False).output.retained)
-        late.append(time.time() - ended_at)
-    assert min(late) < LATENCY
