@@ -39,6 +39,8 @@ __all__ = [
     "ServerInfo",
     "Size",
     "SpawnError",
+    "StartForbidden",
+    "StartNotFound",
     "Subscription",
     "TextOutput",
     "TimeoutExpired",

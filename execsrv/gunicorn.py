@@ -68,37 +68,17 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
     sockets: list[Any]  # gunicorn's at first, then gevent's
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """In the master, before each fork. Raises HaltServer, which ends it, when it is not set up as we need it."""
+        """In the master, before each fork. Raises HaltServer, which ends it: the options or the address won't do."""
         super().__init__(*args, **kwargs)
         try:
             self._options = options_of(os.environ)
         except OptionError as error:
-            raise _halt(str(error)) from None
-        self._check_settings()
-        for listening in self.sockets:
-            self._check_reach(WebSocketAddress(*listening.getsockname()[:2]))
+            raise _refusal(str(error)) from None
+        self._check_addresses()
         needed = math.ceil(longest_end(self._options.config) + SPARE_S)
         if self.cfg.graceful_timeout < needed:  # else the master would kill workers that still end processes
             self.cfg.set("graceful_timeout", needed)
         signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
-
-    def _check_settings(self) -> None:
-        if self.cfg.is_ssl:
-            raise _halt("execsrv knows no TLS: let something in front of it do that")
-        if self.cfg.reuse_port:
-            raise _halt("reuse_port is refused: connections would wait for one worker while another has room")
-        if not all(listening.family in (socket.AF_INET, socket.AF_INET6) for listening in self.sockets):
-            raise _halt("execsrv listens on TCP only")
-
-    def _check_reach(self, address: WebSocketAddress) -> None:
-        if address.is_loopback:
-            return
-        if not self._options.insecure_no_auth:
-            raise _halt(
-                f"{address.host} is not a loopback address: anybody who reaches it could run commands here; "
-                "EXECSRV_INSECURE_NO_AUTH=1 allows that"
-            )
-        self.log.warning("anybody who reaches %s can run commands here", address.host)
 
     def patch(self) -> None:
         """Make the listening sockets gevent's."""
@@ -156,6 +136,27 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
         ours.handlers, ours.propagate = gunicorns.handlers, False
         ours.setLevel(gunicorns.level)
 
+    def _check_addresses(self) -> None:
+        """Raise HaltServer unless we may listen where gunicorn does."""
+        if self.cfg.is_ssl:
+            raise _refusal("execsrv knows no TLS: let something in front of it do that")
+        if self.cfg.reuse_port:  # then there are no sockets yet that could be looked at
+            raise _refusal("reuse_port is refused: connections would wait for one worker while another has room")
+        for listening in self.sockets:
+            if listening.sock.family not in (socket.AF_INET, socket.AF_INET6):
+                raise _refusal("execsrv listens on TCP only")
+            self._check_reach(WebSocketAddress(*listening.sock.getsockname()[:2]))
+
+    def _check_reach(self, address: WebSocketAddress) -> None:
+        if address.is_loopback:
+            return
+        if not self._options.insecure_no_auth:
+            raise _refusal(
+                f"{address.host} is not a loopback address: anybody who reaches it could run commands here; "
+                "EXECSRV_INSECURE_NO_AUTH=1 allows that"
+            )
+        self.log.warning("anybody who reaches %s can run commands here", address.host)
+
     def _server(self, listening: socket.socket) -> WebSocketServer:
         """Like any worker of gunicorn it accepts nobody while it is full, so that the others can."""
         options = self._options
@@ -193,5 +194,5 @@ class Worker(GeventWebSocketWorker):  # type: ignore[misc]  # neither gunicorn n
         self._woken.clear()
 
 
-def _halt(words: str) -> HaltServer:
+def _refusal(words: str) -> HaltServer:
     return HaltServer(words, Arbiter.WORKER_BOOT_ERROR)

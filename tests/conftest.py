@@ -1,11 +1,17 @@
-"""Fixtures of the tests of ``execsrv run``."""
+"""What all tests need, and the fixtures of those of ``execsrv run``."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 from run_program import Server
+
+# The programs under test would inherit it when these are ignored, as in the background of a script.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

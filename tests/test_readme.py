@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import inspect
 import json
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from run_program import Server
 
+import execsrv.session
 from execsrv.cli import make_parser
+from execsrv.session import SessionConfig, UnifiedExecManager, load_config
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,7 +37,7 @@ def pattern_of(line: str) -> re.Pattern[str]:
 
 def test_the_client_example_prints_what_it_says() -> None:
     """Every comment behind a print is what it prints."""
-    (example,) = blocks("python")
+    example, _ = blocks("python")
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
     expected = re.findall(r"print\(.*\)  # (.*)", example)
@@ -38,6 +45,57 @@ def test_the_client_example_prints_what_it_says() -> None:
     printed = done.stdout.splitlines()
     assert [line for line in printed if line in expected] == expected
     assert "42" in done.stdout
+
+
+def test_the_agent_example_does_what_it_says(server: Server, tmp_path: Path) -> None:
+    """With a real server and workspace; each comment behind a call is a line of the answer."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    settings, example = (
+        block.replace("ws://127.0.0.1:8765", server.url).replace("/srv/workspace", str(workspace))
+        for block in (blocks("toml")[0], blocks("python")[1])
+    )
+    (tmp_path / "agent.toml").write_text(settings)
+    command = [sys.executable, "-c", example]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+    expected = re.findall(r"yield .*\}  # (.*)", example)
+    assert len(expected) == 4
+    printed = [line.strip() for line in done.stdout.splitlines()]
+    assert [line for line in printed if line in expected] == expected
+    assert (workspace / "out" / "total.txt").read_text() == "42\n"
+
+
+def test_the_settings_of_a_session_are_all_there(caplog: pytest.LogCaptureFixture) -> None:
+    """Every key and no other; the defaults and the profile are as it says."""
+    (settings,) = blocks("toml")
+    keys = {field.name for field in dataclasses.fields(SessionConfig)}
+    assert set(tomllib.loads(settings)) == keys | {"features", "profiles"}
+    _, _, rest = settings.partition("# Those below have their defaults.\n")
+    defaults, _, _ = rest.partition("[features]")
+    assert "experimental_" in defaults and load_config(defaults) == SessionConfig()
+    assert load_config(settings).experimental_unified_exec_use_exec_server
+    assert not load_config(settings, "here").experimental_unified_exec_use_exec_server
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("call", [UnifiedExecManager.exec_command, UnifiedExecManager.write_stdin])
+def test_the_calls_for_commands_have_these_defaults(call: Callable[..., object]) -> None:
+    """Those that stand there are the real ones."""
+    parameters = list(inspect.signature(call).parameters.values())[1:]
+    shown = [
+        parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
+        for parameter in parameters
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
+    assert f"    {call.__name__}({', '.join(shown)})\n".replace("'", '"') in README
+
+
+def test_every_name_of_a_session_is_explained() -> None:
+    """Where the session is, not only in the table of other names."""
+    section = README.partition("## One environment for an agent\n")[2].partition("\n## ")[0]
+    names = set(re.findall(r"\w+", section))
+    assert set(execsrv.session.__all__) <= names, set(execsrv.session.__all__) - names
 
 
 def test_the_session_on_stdio_goes_as_it_says() -> None:

@@ -1,4 +1,4 @@
-"""The schema files, their agreement with the dataclasses, and the verdicts and words made from them."""
+"""The schema files, their agreement with the dataclasses, and the verdicts made from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
@@ -391,15 +390,6 @@ def test_a_result_is_judged_too() -> None:
         schemas.validate_result("process/terminate", {"running": "yes"})
     with pytest.raises(ValueError, match=r"^result: None is not of type 'object'$"):
         schemas.validate_result("process/terminate", None)
-
-
-def test_a_fault_that_only_one_library_sees_is_told_all_the_same() -> None:
-    """Then the words are those of the library that gave the verdict."""
-    part = schemas.schema("fs/readFile")["properties"]["params"]
-    with pytest.raises(jsonschema_rs.ValidationError) as caught:
-        jsonschema_rs.Draft202012Validator(part).validate({"path": 5})
-    words = schemas._worded("fs/readFile", "params", {"path": "fine"}, caught.value)
-    assert words == 'params.path: 5 is not of type "string"'
 
 
 def test_the_slow_library_is_only_imported_for_a_fault() -> None:

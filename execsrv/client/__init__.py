@@ -16,6 +16,8 @@ from execsrv.client.errors import (
     ProtocolError,
     ServerError,
     SpawnError,
+    StartForbidden,
+    StartNotFound,
     TimeoutExpired,
     UnsupportedError,
 )
@@ -61,6 +63,8 @@ __all__ = [
     "ServerInfo",
     "Size",
     "SpawnError",
+    "StartForbidden",
+    "StartNotFound",
     "Subscription",
     "TextOutput",
     "TimeoutExpired",

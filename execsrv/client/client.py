@@ -214,9 +214,9 @@ class ExecServerClient:
         A limit is the server's to keep, whatever becomes of this program; a timeout, here as in every other call, is
         only how long somebody here waits. No output for a while ends nothing.
 
-        Raises ServerError when it can't be started, CallTimeout (it is killed then, should it start after all),
-        ClosedError, UnsupportedError when the server does not know what is asked for, TypeError when ``argv`` is one
-        string, and ValueError when ``process_id`` is in use.
+        Raises ServerError when it can't be started, for instance StartNotFound, which is a FileNotFoundError too;
+        CallTimeout (it is killed then, should it start after all), ClosedError, UnsupportedError when the server does
+        not know what is asked for, TypeError when ``argv`` is one string, and ValueError when ``process_id`` is in use.
         """
         server = self._server_info
         params = ProcessStartParams(

@@ -10,6 +10,8 @@
     │   ├── JsonError       ... because the server sent what is not JSON
     │   └── ProtocolError   ... because the server sent what a server must not send
     ├── ServerError         the server refused a request, or failed at it
+    │   ├── StartNotFound   ... since a program or its directory is not there (also a FileNotFoundError)
+    │   └── StartForbidden  ... or may not be used (also a PermissionError)
     ├── UnsupportedError    the server does not offer what a call needs
     ├── OutputLost          more output waited for its reader than is kept
     └── TimeoutExpired      a process did not end in time (also a subprocess.TimeoutExpired)
@@ -100,14 +102,23 @@ class ServerError(ExecServerError):
         self.kind = kind
         self.data = data
 
-    @classmethod
-    def from_wire(cls, error: Any) -> ServerError:
+    @staticmethod
+    def from_wire(error: Any) -> ServerError:
         """The exception for the ``error`` member of a response, whatever a server put there."""
         if not isinstance(error, dict):
-            return cls(0, str(error))
+            return ServerError(0, str(error))
         data = error.get("data")
-        kind = data.get("kind") if isinstance(data, dict) else None
-        return cls(error.get("code", 0), str(error.get("message", "")), str(kind or ""), data)
+        kind = str(data.get("kind") or "") if isinstance(data, dict) else ""
+        made_of = {"spawnNotFound": StartNotFound, "spawnPermissionDenied": StartForbidden}.get(kind, ServerError)
+        return made_of(error.get("code", 0), str(error.get("message", "")), kind, data)
+
+
+class StartNotFound(ServerError, FileNotFoundError):
+    """The program that was to be started, or its directory, is not there."""
+
+
+class StartForbidden(ServerError, PermissionError):
+    """The program that was to be started can't be executed, or its directory not entered."""
 
 
 class UnsupportedError(ExecServerError):

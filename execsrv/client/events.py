@@ -12,7 +12,7 @@ from execsrv.client.deadline import Deadline
 from execsrv.client.errors import ClosedError, OutputLost
 from execsrv.client.lifetime import when_dropped
 from execsrv.client.mailbox import Mailbox
-from execsrv.client.notifications import Disconnected, Event, kind_of
+from execsrv.client.notifications import Announcement, Disconnected, Event, kind_of
 from execsrv.client.process_state import ProcessState
 from execsrv.protocol.events import ProcessOutput
 
@@ -25,7 +25,7 @@ class EventFilter:
     """Chooses events by process and by kind; None takes all.
 
     The kinds are ``started``, ``output``, ``exited`` and ``closed``, of processes, and ``error`` and
-    ``disconnected``, of the connection.
+    ``disconnected``, of the connection; layers above the client have their own.
     """
 
     def __init__(self, process_id: str | None, kind: str | None) -> None:
@@ -124,6 +124,14 @@ class EventBus:
         if any(subscription.matches(event) for subscription in self._subscriptions):
             takers.append(self._inbox)
         return takers
+
+    def publish(self, event: Announcement) -> None:
+        """Deliver an event of a layer above the client to all who want it. Never waits; any thread may call it.
+
+        Nothing is delivered after the end. A slow taker holds nothing back: what is too much for its spool is lost.
+        """
+        for mailbox in self.takers(event):
+            mailbox.put(event)
 
     def take(self, mailbox: Mailbox, deadline: Deadline) -> Event | None:
         """The next event of ``mailbox``, which is in the caller's hands until ``settle``. See Mailbox.take."""

@@ -23,6 +23,7 @@ from gevent.event import Event as HubEvent
 from execsrv.client.channel import OnClosed, OnEvent, OnResult, Result
 from execsrv.client.deadline import Deadline
 from execsrv.client.errors import CallTimeout, ClosedError, ServerError
+from execsrv.client.notifications import Event
 from execsrv.config import ExecServerConfig
 from execsrv.errors import RpcError
 from execsrv.protocol import events
@@ -44,12 +45,13 @@ class InProcessChannel:
     """A channel to a server of its own in this program. See Channel."""
 
     def __init__(self, config: ExecServerConfig, on_event: OnEvent, on_closed: OnClosed) -> None:
+        self._on_event = on_event
         self._on_closed = on_closed
         self._lock = threading.Lock()
         self._waiting: set[queue.SimpleQueue[Outcome]] = set()
         self._failure: ClosedError | None = None
         make_server = _HubServer if monkey.is_module_patched("threading") else _ThreadServer
-        self._server = make_server(config, on_event)
+        self._server = make_server(config, self._pass_on)
 
     def request(
         self, method: str, params: Result, timeout: float | None = None, on_result: OnResult | None = None
@@ -86,6 +88,11 @@ class InProcessChannel:
         """Fail the calls that wait, then end all processes and the hub's thread. See Channel."""
         self._fail(ClosedError("closed by this client"))
         self._server.join()
+
+    def _pass_on(self, event: Event) -> None:
+        """Tell of an event, but not of what the end of the connection does to the processes."""
+        if not self._failure:
+            self._on_event(event)
 
     def _ask(self, outcomes: queue.SimpleQueue[Outcome], job: Callable[[_Session], None]) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Ends what nobody can end any more: connections of clients that were dropped, or that are open at exit."""
+"""Ends what nobody can end any more: what belongs to clients, say, that were dropped, or that are open at exit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from execsrv.client.channel import Channel
 
-_open: set[Channel] = set()
+class Closable(Protocol):
+    """What has to be ended: a connection, or the keeper of some processes."""
+
+    def close(self) -> None:
+        """End it, wait for that, but not for ever. Twice is harmless."""
+
+
+_open: set[Closable] = set()
 
 
 class _Closer:
@@ -53,22 +59,22 @@ def when_dropped(owner: object, function: Callable[..., Any], *args: Any) -> Non
     weakref.finalize(owner, _closer().call, function, *args).atexit = False
 
 
-def close_with(owner: object, channel: Channel) -> None:
-    """Close ``channel`` when ``owner`` is garbage or the interpreter exits, whichever comes first."""
-    _open.add(channel)
-    when_dropped(owner, close, channel)
+def close_with(owner: object, owned: Closable) -> None:
+    """Close ``owned`` when ``owner`` is garbage or the interpreter exits, whichever comes first."""
+    _open.add(owned)
+    when_dropped(owner, close, owned)
 
 
-def close(channel: Channel) -> None:
-    """Close ``channel``. Twice is harmless. A forked child only forgets it: the connection is its parent's."""
-    if channel in _open:
-        channel.close()
-        _open.discard(channel)
+def close(owned: Closable) -> None:
+    """Close ``owned``. Twice is harmless. A forked child only forgets it: it is its parent's."""
+    if owned in _open:
+        owned.close()
+        _open.discard(owned)
 
 
 def _close_all() -> None:
-    for channel in list(_open):
-        close(channel)
+    for owned in list(_open):
+        close(owned)
 
 
 atexit.register(_close_all)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 
 from execsrv.client.deadline import Deadline
-from execsrv.client.notifications import Event
+from execsrv.client.notifications import Event, size_of
 from execsrv.client.spool import Spool
-from execsrv.protocol.events import CommandOutputDelta, ProcessOutput
 
 
 class Mailbox:
@@ -25,10 +24,9 @@ class Mailbox:
 
     def put(self, event: Event) -> None:
         """Append ``event``, unless the end was told before."""
-        size = len(event.chunk) if isinstance(event, ProcessOutput | CommandOutputDelta) else 0
         with self._changed:
             if not self._ended:
-                self._events.put(event, size)
+                self._events.put(event, size_of(event))
                 self._changed.notify_all()
 
     def end(self, last: Event | None = None) -> None:

@@ -1,6 +1,7 @@
 """What comes from the server unasked: the events that subscribers and receivers get.
 
-The events of processes are the classes of ``execsrv.protocol``; two more concern the connection.
+The events of processes are the classes of ``execsrv.protocol``; two more concern the connection. Layers above the
+client add theirs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,23 @@ class Disconnected:
     error: ClosedError
 
 
-Event: TypeAlias = events.Event | ServerFault | Disconnected
+class Announcement:
+    """An event of a layer above the client that goes over its bus: ``kind`` and ``process_id`` are what filters see.
+
+    size: bytes of output in it, for the bounds of those who queue it.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    process_id: str
+
+    @property
+    def size(self) -> int:
+        """None, unless a kind of event says otherwise."""
+        return 0
+
+
+Event: TypeAlias = events.Event | ServerFault | Disconnected | Announcement
 
 ProcessEvent: TypeAlias = (
     events.ProcessStarted | events.ProcessOutput | events.ProcessExited | events.ProcessClosed
@@ -60,6 +77,13 @@ def parse_notification(method: str, params: Any) -> Event | None:
         return from_wire(cls, {**_UNTOLD, **params})
     except (TypeError, ValueError, AttributeError) as error:
         raise ProtocolError(f"bad params of {method}: {error}") from error
+
+
+def size_of(event: Event) -> int:
+    """How many bytes of output the event holds."""
+    if isinstance(event, events.ProcessOutput | events.CommandOutputDelta):
+        return len(event.chunk)
+    return event.size if isinstance(event, Announcement) else 0
 
 
 def kind_of(event: Event) -> str | None:

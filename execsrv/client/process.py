@@ -32,7 +32,7 @@ DRAIN_SECONDS = 2.0
 #: How long a process may take to end by itself when it is asked to, in seconds.
 GRACE_SECONDS = 2.0
 
-#: How long leaving a ``with`` block waits for the end of a process that was killed, in seconds.
+#: How long the server may take to kill a process, and how long leaving a ``with`` block then waits for its end.
 KILL_SECONDS = 10.0
 
 #: Input that is sent in one message: others pass in between, and no server finds it too long.
@@ -207,7 +207,10 @@ class Process:
         return self._terminate(mode={"graceful": {"timeoutMs": milliseconds(grace)}})
 
     def kill(self) -> bool:
-        """Kill it and its descendants at once (SIGKILL). True if it was running: then its end is still to come."""
+        """Kill it and its descendants at once (SIGKILL). True if it was running: then its end is still to come.
+
+        Raises CallTimeout, as ``terminate`` does, when the server does not answer within KILL_SECONDS.
+        """
         return self._terminate()
 
     def __enter__(self) -> Self:
@@ -232,7 +235,7 @@ class Process:
         self._feeder = Feeder(self, memoryview(input.encode() if isinstance(input, str) else input or b""))
 
     def _terminate(self, **params: Any) -> bool:
-        return bool(self._call("process/terminate", **params)["running"])
+        return bool(self._call("process/terminate", KILL_SECONDS, **params)["running"])
 
     def _call_if_running(self, method: str, **params: Any) -> None:
         """Call ``method``, which makes no difference to a process that has ended."""
@@ -244,9 +247,9 @@ class Process:
             if error.kind not in ENDED_KINDS:
                 raise
 
-    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+    def _call(self, method: str, timeout: float | None = None, **params: Any) -> dict[str, Any]:
         with self._state.waiting():
-            return self._client.call(method, {"processId": self.process_id, **params})
+            return self._client.call(method, {"processId": self.process_id, **params}, timeout)
 
     def _result(self, text: bool) -> tuple[Any, Any]:
         stdout, stderr = (b"".join(self._collected[is_stderr]) for is_stderr in (False, True))

@@ -75,18 +75,22 @@ class Connection:
     # ---- in --------------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        while True:
-            try:
-                message = self._transport.receive()
-                if message is None:
-                    return
-                self._take(message)
-            except MessageTooLarge:
-                limit = self._config.max_message_bytes
-                self._refuse(jsonrpc.NO_ID, InvalidRequest(f"the message exceeds {limit} bytes", kind="tooLarge"))
+        while self._take_next():
             if self._open_requests or self._outbox.has_batch:
                 gevent.sleep(0)  # what it started goes first, so that the bounds count it
             self._wait_for_room()
+
+    def _take_next(self) -> bool:
+        """Wait for a message and take it; False at the end. Nothing of it is kept here: it can be large."""
+        try:
+            data = self._transport.receive()
+        except MessageTooLarge:
+            limit = self._config.max_message_bytes
+            self._refuse(jsonrpc.NO_ID, InvalidRequest(f"the message exceeds {limit} bytes", kind="tooLarge"))
+            return True
+        if data is not None:
+            self._take(data)
+        return data is not None
 
     def _wait_for_room(self) -> None:
         self._outbox.wait_for_answer_room()

@@ -62,10 +62,14 @@ def test_directory_that_is_not_utf8(client: ExecServerClient, tmp_path: Path) ->
 
 
 def test_missing_program(client: ExecServerClient) -> None:
-    """The server's error has a kind; nothing is left of the process."""
-    with pytest.raises(ServerError, match="no-such-program") as caught:
+    """The server's error is that of ``subprocess``, too; nothing is left of the process."""
+    with pytest.raises(FileNotFoundError, match="no-such-program") as caught:
         client.run(["no-such-program"], process_id="again")
-    assert caught.value.kind == "spawnNotFound"
+    assert isinstance(caught.value, ServerError) and caught.value.kind == "spawnNotFound"
+    with pytest.raises(PermissionError, match="/etc/passwd"):
+        client.run(["/etc/passwd"], process_id="again")
+    with pytest.raises(FileNotFoundError, match="cwd /no/such"):
+        client.run(["true"], cwd="/no/such", process_id="again")
     assert client.run(["true"], process_id="again").returncode == 0
 
 
@@ -162,16 +166,17 @@ def test_random_bytes_arrive_whole_at_a_slow_reader(client: ExecServerClient) ->
 
 def test_callback_writes_to_its_process_during_a_flood(client: ExecServerClient) -> None:
     """The flood does not keep the answer away."""
-    once = threading.Event()
+    started, once = threading.Event(), threading.Event()
 
     def stop(event: Event) -> None:
-        if not once.is_set():
+        if not once.is_set() and started.wait(WAIT):
             once.set()
             process.write(b"stop\n")
 
     script = "yes & read line; kill $!; wait; echo $line >&2"
     with client.events.subscribe(stop, process_id="flood", kind="output"):
         process = client.start(["sh", "-c", script], pipe_stdin=True, process_id="flood")
+        started.set()
         assert process.wait(WAIT) == 0
         output, stderr = process.communicate(timeout=WAIT)
     assert b"stop\n" in stderr

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from endings import gone
+from fake_server import FakeServer
 
-from execsrv import ExecServerClient, ExecServerError, Process, ServerError, TextOutput, TimeoutExpired
+from execsrv import CallTimeout, ExecServerClient, ExecServerError, Process, ServerError, TextOutput, TimeoutExpired
 
 WAIT = 30.0
 
@@ -254,6 +255,19 @@ def test_kill_asks_nobody(any_client: ExecServerClient) -> None:
     assert process.kill()
     assert process.wait(WAIT) == 137
     assert not process.kill()
+
+
+def test_a_server_that_does_not_answer_holds_no_block_up(
+    fake: FakeServer, fake_client: ExecServerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a kill nor the end of a block waits for it for ever."""
+    monkeypatch.setattr("execsrv.client.process.KILL_SECONDS", 0.05)
+    del fake.handlers["process/terminate"]
+    process = fake_client.start(["true"])
+    with pytest.raises(CallTimeout, match="no answer to process/terminate within 0.05 s"):
+        process.kill()
+    with pytest.raises(CallTimeout), process:
+        pass
 
 
 def test_limit_of_time(any_client: ExecServerClient) -> None:

@@ -7,6 +7,8 @@ import gc
 import logging
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 from background import Background
@@ -15,12 +17,12 @@ from fake_server import WAIT
 from execsrv.client.deadline import Deadline
 from execsrv.client.errors import ClosedError, OutputLost, ServerError
 from execsrv.client.events import EventBus
-from execsrv.client.notifications import Disconnected, Event, ServerFault
+from execsrv.client.notifications import Announcement, Disconnected, Event, ServerFault, size_of
 from execsrv.client.pacing import Pacer
 from execsrv.client.process_state import ProcessState
 from execsrv.client.receiver import EventReceiver
 from execsrv.client.router import Router
-from execsrv.client.spool import Spool
+from execsrv.client.spool import MEMORY_BYTES, Spool
 from execsrv.protocol.events import ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 
 LIFE: list[Event] = [
@@ -31,6 +33,20 @@ LIFE: list[Event] = [
     ProcessClosed("p", 4, True),
 ]
 LOST = ClosedError("lost")
+
+
+@dataclass(frozen=True, slots=True)
+class Remark(Announcement):
+    """An event of a layer above the client."""
+
+    kind: ClassVar[str] = "remark"
+    process_id: str
+    text: bytes
+
+    @property
+    def size(self) -> int:
+        """All of it."""
+        return len(self.text)
 
 
 class Collector:
@@ -209,6 +225,21 @@ def test_fault_of_the_server_is_an_event(router: Router, bus: EventBus) -> None:
     bus.subscribe(faults, kind="error")
     router.route(event)
     assert faults.wait(1) == [event]
+
+
+def test_announcement_of_a_layer_above_is_an_event(router: Router, bus: EventBus) -> None:
+    """Filters choose it like any other, and its size counts where it is queued."""
+    wanted, of_the_process, other = Collector(), Collector(), Collector()
+    bus.subscribe(wanted, kind="remark")
+    bus.subscribe(of_the_process, process_id="p")
+    bus.subscribe(other, process_id="q")
+    small, large = Remark("p", b""), Remark("p", bytes(2 * MEMORY_BYTES))
+    for event in (small, large, LIFE[0]):
+        bus.publish(event) if isinstance(event, Remark) else router.route(event)
+    assert of_the_process.wait(3) == [small, large, LIFE[0]]
+    assert wanted.events == [small, large]
+    assert other.events == []
+    assert (size_of(small), size_of(large), size_of(LIFE[1]), size_of(LIFE[0])) == (0, 2 * MEMORY_BYTES, 3, 0)
 
 
 def test_bus_that_was_dropped_ends_its_thread() -> None:

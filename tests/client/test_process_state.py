@@ -36,7 +36,7 @@ class FakeClient:
         self.refusal: ServerError | None = None
         self._changed = threading.Condition()
 
-    def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def call(self, method: str, params: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Note a call."""
         with self._changed:
             self.calls.append((method, params))

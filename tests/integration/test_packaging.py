@@ -17,6 +17,7 @@ import pytest
 from execsrv.version import __version__
 
 ROOT = Path(__file__).parent.parent.parent
+TOOL_SCHEMAS = ROOT / "schemas" / "tools"
 SOURCES = ["LICENSE", "MANIFEST.in", "README.md", "setup.cfg", "setup.py", "execsrv", "schemas", "tests"]
 
 
@@ -70,7 +71,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(source: Path, targets: dic
     with zipfile.ZipFile(targets["wheel"]) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     modules = files(source, "execsrv/**/*.py")
-    schemas = {f"execsrv/_{name}" for name in files(source, "schemas/*.json")}
+    schemas = {f"execsrv/_{name}" for name in files(source, "schemas/**/*.json")}
+    assert "execsrv/_schemas/tools/read_file.json" in schemas
     assert names == {*modules, *schemas, "execsrv/py.typed"}
 
 
@@ -79,14 +81,14 @@ def test_the_sdist_holds_the_sources(source: Path, targets: dict[str, Path]) -> 
     with tarfile.open(targets["sdist"]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     wanted = [name for name in SOURCES if (source / name).is_file()]
-    assert names >= {*wanted, *files(source, "*.py"), *files(source, "schemas/*.json"), "execsrv/py.typed"}
+    assert names >= {*wanted, *files(source, "*.py"), *files(source, "schemas/**/*.json"), "execsrv/py.typed"}
 
 
 @pytest.mark.parametrize("way", ["wheel", "sdist", "editable"])
 def test_the_installed_program_finds_its_schemas(
     way: str, targets: dict[str, Path], source: Path, python: Path, tmp_path: Path
 ) -> None:
-    """Run far from the sources, through the console script."""
+    """Run far from the sources, through the console script; those of the tools are found by their module."""
     pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python, "--quiet", "install"]
     options = ["--no-deps", "--no-index", "--no-build-isolation", "--use-pep517", "--ignore-installed"]
     run(*pip, *options, *(["--editable"] if way == "editable" else []), targets[way], cwd=tmp_path)
@@ -95,3 +97,5 @@ def test_the_installed_program_finds_its_schemas(
     assert Path(location).is_relative_to(source if way == "editable" else python.parent.parent)
     printed = run(python.with_name("execsrv"), "schema", "process/start", cwd=tmp_path)
     assert json.loads(printed)["title"] == "process/start"
+    program = "from execsrv.session.tools.arguments import tool_names; print(*tool_names())"
+    assert set(run(python, "-c", program, cwd=tmp_path).split()) == {path.stem for path in TOOL_SCHEMAS.iterdir()}

@@ -399,13 +399,17 @@ def test_an_interactive_bash_takes_size_and_interrupts(peer: Peer) -> None:
 
 
 def test_less_pages_a_file_and_quits(peer: Peer, tmp_path: Path) -> None:
-    """It shows as many lines as the terminal has."""
+    """It shows as many lines as the terminal has, more on a larger one; it outlives a Ctrl-C."""
     needs("less")
     path = tmp_path / "text"
     path.write_text("".join(f"line{number}.\n" for number in range(1, 1000)))
     process_id = peer.start("less", str(path), tty=True, env=SCREEN, size={"rows": 10, "cols": 40})
     peer.wait_for_output(process_id, b"line9.", "pty")
     assert b"line10." not in peer.output(process_id, "pty")
+    resize(peer, process_id, 20, 40)
+    write(peer, process_id, b"r")  # repaint: it may have begun to wait for a key before it heard of the size
+    peer.wait_for_output(process_id, b"line19.\r\n:\x1b[K", "pty")
+    interrupt(peer, process_id, b"line19.\r\n:\x1b[K")
     write(peer, process_id, b"q")
     assert peer.finish(process_id).exited["exitCode"] == 0
 

@@ -6,8 +6,11 @@ EXECSRV_SOAK_PROCESSES sets another number.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import itertools
 import os
+import signal
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +32,19 @@ BATCH = 20
 
 #: What a server may have grown by: memory that was freed need not go back to the system.
 SLACK_BYTES = 20_000_000
+
+#: The server, which tells the number of its greenlets when it gets SIGUSR2.
+COUNTED_SERVER = """
+import gc, greenlet, signal, sys
+from execsrv.cli import main
+
+def tell(number, frame):
+    count = sum(isinstance(thing, greenlet.greenlet) and not thing.dead for thing in gc.get_objects())
+    print("greenlets", count, file=sys.stderr, flush=True)
+
+signal.signal(signal.SIGUSR2, tell)
+main()
+"""
 
 SLEEPER = ["sleep", "1000"]
 STUBBORN = ["sh", "-c", "trap '' TERM; sleep 1000 & wait; wait"]
@@ -58,14 +74,24 @@ class Footprint:
 
     descriptors: int
     threads: int
+    greenlets: int
     children: int
     resident_bytes: int
 
     @classmethod
-    def of(cls, pid: int) -> Footprint:
+    def of(cls, server: Program) -> Footprint:
         """What it has now."""
+        pid = server.pid
         threads = len(os.listdir(f"/proc/{pid}/task"))
-        return cls(descriptors(pid), threads, len(children(pid)), resident_bytes(pid))
+        return cls(descriptors(pid), threads, greenlets(server), len(children(pid)), resident_bytes(pid))
+
+
+def greenlets(server: Program) -> int:
+    """How many greenlets it has."""
+    told = server.log.count("greenlets")
+    os.kill(server.pid, signal.SIGUSR2)
+    assert eventually(lambda: server.log.count("greenlets") > told)
+    return int(server.log.rstrip().rpartition("greenlets ")[2])
 
 
 def end(peer: Peer, process_id: str, way: str | None) -> int | None:
@@ -109,38 +135,39 @@ def run_on_all(peers: list[Peer], count: int) -> None:
             done.result()
 
 
-def watch(pid: int, over: threading.Event) -> Footprint:
+def watch(server: Program, over: threading.Event) -> Footprint:
     """The most of everything that a server has until it is over."""
-    most = Footprint.of(pid)
+    most = Footprint.of(server)
     for _ in itertools.takewhile(lambda _: not over.wait(1), itertools.count()):
-        now = Footprint.of(pid)
+        now = Footprint.of(server)
         most = Footprint(*(max(a, b) for a, b in zip(values(most), values(now), strict=True)))
     return most
 
 
 def values(footprint: Footprint) -> list[int]:
     """Its numbers."""
-    return [footprint.descriptors, footprint.threads, footprint.children, footprint.resident_bytes]
+    return list(dataclasses.astuple(footprint))
 
 
 def test_twenty_thousand_processes_leave_nothing(
     listen: Callable[..., Program], open_websocket: OpenPeer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither descriptors, threads, zombies nor memory."""
-    server = listen("--exited-retention-ms", "0")
+    """Neither descriptors, threads, greenlets, zombies nor memory."""
+    server = listen("--exited-retention-ms", "0", command=[sys.executable, "-c", COUNTED_SERVER])
     peers = [open_websocket(server).handshake() for _ in range(CONNECTIONS)]
     run_on_all(peers, len(KINDS) * 5)  # what is made once and kept is there then
-    before, over = Footprint.of(server.pid), threading.Event()
+    before, over = Footprint.of(server), threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        watching = pool.submit(watch, server.pid, over)
+        watching = pool.submit(watch, server, over)
         try:
             run_on_all(peers, PROCESSES // CONNECTIONS)
         finally:
             over.set()
     assert eventually(lambda: not children(server.pid))
-    after = Footprint.of(server.pid)
+    after = Footprint.of(server)
     with capsys.disabled():
         print(f"\n{PROCESSES} processes\nbefore {before}\nmost   {watching.result()}\nafter  {after}")
     assert after.descriptors <= before.descriptors and after.threads <= before.threads
+    assert after.greenlets <= before.greenlets
     assert after.children == 0
     assert after.resident_bytes < before.resident_bytes + SLACK_BYTES
