@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import select
 import signal
 import struct
 import subprocess
@@ -89,18 +88,6 @@ def run(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run to the end with these words, stdin empty; stdout and stderr are collected."""
     streams = options if "input" in options else {"stdin": subprocess.DEVNULL, **options}
     return subprocess.run([*PROGRAM, "run", *words], capture_output=True, timeout=PATIENCE, **streams)
-
-
-def gone(pid: int) -> bool:
-    """Wait until the process has ended; False when it goes on for PATIENCE seconds."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([pidfd], [], [], PATIENCE)[0])
-    finally:
-        os.close(pidfd)
 
 
 @contextlib.contextmanager

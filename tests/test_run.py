@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from endings import gone
 from run_program import (
     GROUP,
     PATIENCE,
@@ -20,7 +21,6 @@ from run_program import (
     ending,
     eventually,
     fake_server,
-    gone,
     line_of,
     peak_bytes,
     pending,

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from endings import gone
 from run_program import (
     GROUP,
     PATIENCE,
@@ -23,7 +24,6 @@ from run_program import (
     Server,
     ending,
     fake_server,
-    gone,
     run,
     running,
 )

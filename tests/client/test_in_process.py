@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 import gevent
 import pytest
 from background import Background
+from endings import gone
 from gevent import monkey
 
 from execsrv import CallTimeout, ClosedError, ExecServerClient, ProcessOutput, ServerError
@@ -46,18 +46,6 @@ def in_threads(count: int, function: Callable[[int], Any]) -> list[Any]:
     """The results of ``function(0)``, ``function(1)``, ..., all called at the same time."""
     calls = [Background(lambda number=number: function(number)) for number in range(count)]  # type: ignore[misc]
     return [call.result() for call in calls]
-
-
-def gone(pid: int) -> bool:
-    """Wait until the process has ended; False when it goes on for PATIENCE seconds."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([pidfd], [], [], PATIENCE)[0])
-    finally:
-        os.close(pidfd)
 
 
 def eventually(condition: Callable[[], bool]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,20 +13,6 @@ from links import PATIENCE
 def is_alive(pid: int) -> bool:
     """Is there such a process that has not ended?"""
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
-
-
-def gone(pid: int) -> bool:
-    """Wait until the process has ended (pidfd_open(2)); False when it goes on for PATIENCE seconds."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        return bool(poll.poll(PATIENCE * 1000))
-    finally:
-        os.close(pidfd)
 
 
 def children(pid: int) -> list[int]:

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 
 import pytest
+from endings import gone
 from links import Program
 from peer import OpenPeer, Peer
-from proc import children, eventually, gone, is_alive
+from proc import children, eventually, is_alive
 
 from execsrv import ClosedError, ExecServerClient, TimeoutExpired
 

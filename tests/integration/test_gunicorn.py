@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import gone
 from gunicorn_program import DESCRIPTORS, Gunicorn, worker_of
 from links import PATIENCE, ask_for_upgrade
 from peer import OpenPeer, Peer
-from proc import children, eventually, gone, is_alive
+from proc import children, eventually, is_alive
 
 StartGunicorn = Callable[..., Gunicorn]
 

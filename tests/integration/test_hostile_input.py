@@ -8,9 +8,10 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from endings import gone
 from links import Program, ask_for_upgrade
 from peer import Json, OpenPeer, Peer
-from proc import gone, peak_bytes
+from proc import peak_bytes
 from websockets.frames import Frame, Opcode
 
 MIB = 1024 * 1024

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from endings import gone
 from links import Program
 from peer import OpenPeer, Peer
-from proc import children, descriptors, eventually, gone, is_alive
+from proc import children, descriptors, eventually, is_alive
 
 #: A connection's processes: pipes, a terminal, jobs of an interactive shell, one that floods, one that has ended.
 BUSY: list[tuple[list[str], dict[str, Any]]] = [

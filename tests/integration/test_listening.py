@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from endings import gone
 from links import PATIENCE, Program, ask_for_upgrade
 from peer import OpenPeer, Peer
-from proc import gone, is_alive
+from proc import is_alive
 
 LIMITS = [
     *("--max-message-bytes", "--max-read-file-bytes", "--retained-output-bytes", "--exited-retention-ms"),

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import gone
 from peer import PATH, Json, OpenPeer, Peer
-from proc import eventually, gone, is_alive
+from proc import eventually, is_alive
 
 GRACEFUL = {"graceful": {"timeoutMs": 60_000}}
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import gone
 from links import Program
 from peer import PATH, OpenPeer, Peer
-from proc import gone, is_alive
+from proc import is_alive
 
 
 def text_of(chunk: bytes) -> str:

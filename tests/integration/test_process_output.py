@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from endings import gone
 from links import PATIENCE, Program, WebSocketLink
 from peer import Json, OpenPeer, Peer
-from proc import gone, is_alive, resident_bytes
+from proc import is_alive, resident_bytes
 
 MIB = 1024 * 1024
 

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from endings import gone
 from peer import OpenPeer, Peer
-from proc import children, eventually, gone, is_alive
+from proc import children, eventually, is_alive
 
 #: Becomes a child subreaper (prctl(2), PR_SET_CHILD_SUBREAPER), gets an orphan, and then becomes the server.
 LAUNCHER = """

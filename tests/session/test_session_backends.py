@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_program import eventually, gone
+from endings import gone
+from run_program import eventually
 from workspaces import Workspace
 
 from execsrv import ConnectError, SpawnError

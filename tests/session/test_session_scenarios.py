@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from agents import Agent, open_agent
-from run_program import PATIENCE, Server, eventually, gone
+from endings import gone
+from run_program import PATIENCE, Server, eventually
 from workspaces import Workspace
 
 from execsrv.session import ConnectionLost, SessionConfig, ToolResult, UnknownSession, read_project_docs

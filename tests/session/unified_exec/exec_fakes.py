@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import select
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -146,18 +145,6 @@ def in_background(function: Callable[..., Any], *args: Any) -> Future[Any]:
 def in_parallel(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     """The results of ``calls``, made at the same time."""
     return [future.result(WAIT) for future in [in_background(call) for call in calls]]
-
-
-def gone(pid: int) -> bool:
-    """Wait until a process has ended, for which its pidfd is readable (pidfd_open(2)); False if it does not end."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([pidfd], [], [], WAIT)[0])
-    finally:
-        os.close(pidfd)
 
 
 def descriptors() -> set[str]:

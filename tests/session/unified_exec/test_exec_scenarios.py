@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 
 import pytest
-from exec_fakes import gone, in_parallel
+from endings import gone
+from exec_fakes import in_parallel
 from workspaces import Workspace
 
 from execsrv.session.unified_exec.errors import StartFailed

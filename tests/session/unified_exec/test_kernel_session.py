@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from exec_fakes import gone
+from endings import gone
 
 from execsrv.session.unified_exec.kernel_session import kill_kernel_session, living_groups
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exec_fakes import WAIT, descriptors, gone, in_background
+from endings import gone
+from exec_fakes import WAIT, descriptors, in_background
 
 from execsrv.session.unified_exec.errors import SandboxUnsupported, StartFailed, WriteFailed
 from execsrv.session.unified_exec.kernel_session import living_groups

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exec_fakes import WAIT, FakeFactory, gone, in_background
+from endings import gone
+from exec_fakes import WAIT, FakeFactory, in_background
 
 from execsrv import ExecServerClient, ServerInfo
 from execsrv.session.path_mapper import PathMapper
