@@ -14,6 +14,10 @@ from execsrv.protocol.processes import ProcessStartParams
 from execsrv.wire import to_wire
 
 
+#: How long it may take to kill a process whose start nobody waits for any more, in seconds.
+UNSEEN_SECONDS = 1.0
+
+
 class Launcher:
     """Starts processes over ``channel`` and enters them into ``router``."""
 
@@ -49,7 +53,7 @@ class Launcher:
     def _terminate_unseen(self, process_id: str) -> None:
         """End a process whose start nobody waited for; its answer is of no interest."""
         with contextlib.suppress(ExecServerError):
-            self._channel.request("process/terminate", {"processId": process_id}, timeout=0)
+            self._channel.request("process/terminate", {"processId": process_id}, UNSEEN_SECONDS)
 
 
 def _acknowledge(channel: Channel, process_id: str, seq: int) -> None:
