@@ -13,7 +13,6 @@ from execsrv.client.router import Router
 from execsrv.protocol.processes import ProcessStartParams
 from execsrv.wire import to_wire
 
-
 #: How long it may take to kill a process whose start nobody waits for any more, in seconds.
 UNSEEN_SECONDS = 1.0
 
