@@ -20,7 +20,7 @@ EVERYTHING = f"""
 {USE} = true
 {SPAWN} = true
 {URL} = "ws://127.0.0.1:8765"
-{WORKSPACE_ROOT} = "/srv/work"
+{WORKSPACE_ROOT} = "/srv/space"
 {LOCAL_ROOT} = "/home/me/work"
 experimental_supported_tools = ["read_file", "list_dir"]
 project_doc_max_bytes = 7
@@ -52,7 +52,7 @@ def test_every_setting_can_be_made(form: str, caplog: pytest.LogCaptureFixture) 
         True,
         True,
         "ws://127.0.0.1:8765",
-        "/srv/work",
+        "/srv/space",
         "/home/me/work",
         ("read_file", "list_dir"),
         7,

@@ -8,26 +8,26 @@ import pytest
 
 from execsrv.session.path_mapper import PathMapper
 
-ROOTS = ("/home/me/code", "/srv/work")
+ROOTS = ("/home/me/code", "/srv/space")
 
 INSIDE = [
-    ("/home/me/code", "/srv/work"),
-    ("/home/me/code/src/lib.py", "/srv/work/src/lib.py"),
-    ("/home/me/code/..src/...", "/srv/work/..src/..."),
-    ("/home/me/code/new\nline\n", "/srv/work/new\nline\n"),
-    ("/home/me/code/" + os.fsdecode(b"caf\xe9"), "/srv/work/" + os.fsdecode(b"caf\xe9")),
+    ("/home/me/code", "/srv/space"),
+    ("/home/me/code/src/lib.py", "/srv/space/src/lib.py"),
+    ("/home/me/code/..src/...", "/srv/space/..src/..."),
+    ("/home/me/code/new\nline\n", "/srv/space/new\nline\n"),
+    ("/home/me/code/" + os.fsdecode(b"caf\xe9"), "/srv/space/" + os.fsdecode(b"caf\xe9")),
 ]
 
 ROUNDABOUT = [
-    ("//home//me/./code//src", "/srv/work//src"),
-    ("/home/you/../me/code/src", "/srv/work/src"),
-    ("/../home/me/code/src", "/srv/work/src"),
-    ("/home/me/code/../code/src", "/srv/work/src"),
-    ("/home/me/code/a/../../code/../code/b/../c", "/srv/work/b/../c"),
-    ("/home/me/code/link/../file", "/srv/work/link/../file"),
-    ("/home/me/code/file/", "/srv/work/file/"),
-    ("/home/me/code/directory/.", "/srv/work/directory/."),
-    ("/home/me/code/a/..", "/srv/work/a/.."),
+    ("//home//me/./code//src", "/srv/space//src"),
+    ("/home/you/../me/code/src", "/srv/space/src"),
+    ("/../home/me/code/src", "/srv/space/src"),
+    ("/home/me/code/../code/src", "/srv/space/src"),
+    ("/home/me/code/a/../../code/../code/b/../c", "/srv/space/b/../c"),
+    ("/home/me/code/link/../file", "/srv/space/link/../file"),
+    ("/home/me/code/file/", "/srv/space/file/"),
+    ("/home/me/code/directory/.", "/srv/space/directory/."),
+    ("/home/me/code/a/..", "/srv/space/a/.."),
 ]
 
 OUTSIDE = [
@@ -64,12 +64,12 @@ def test_a_way_round_leads_inside_too(local: str, remote: str) -> None:
 def test_what_is_outside_stays(path: str) -> None:
     """A name that begins like the root's is another name, and a way out leads out."""
     assert PathMapper(*ROOTS).to_remote(path) == path
-    assert PathMapper("/srv/work", "/home/me/code").to_local(path) == path
+    assert PathMapper("/srv/space", "/home/me/code").to_local(path) == path
 
 
 def test_a_path_of_the_executor_stays() -> None:
     """A session that was told one, by ``pwd`` for instance, may use it."""
-    assert PathMapper(*ROOTS).to_remote("/srv/work/src") == "/srv/work/src"
+    assert PathMapper(*ROOTS).to_remote("/srv/space/src") == "/srv/space/src"
 
 
 @pytest.mark.parametrize("root", ["/home/me/code/", "/home//me/./code", "/home/me/x/../code"])
@@ -98,7 +98,7 @@ def test_one_root_may_lie_in_the_other() -> None:
 def test_a_long_path_takes_no_long_time() -> None:
     """Each component is read once."""
     path = "/home/me/code" + "/." * 300_000
-    assert PathMapper(*ROOTS).to_remote(path) == "/srv/work" + "/." * 300_000
+    assert PathMapper(*ROOTS).to_remote(path) == "/srv/space" + "/." * 300_000
 
 
 @pytest.mark.parametrize("roots", [("code", "/srv"), ("/code", "srv"), ("", "/srv")])
