@@ -34,8 +34,8 @@ class InputQueue:
             self._pieces.append(data)
             self._bytes += len(data)
             if not self._active:
-                self._active = True
                 threading.Thread(target=self._run, name="execsrv-input", daemon=True).start()
+                self._active = True  # only now, since there may be no thread left; it can't look before we are through
             self._changed.wait_for(lambda: not self._active, timeout)
             if self._failure:
                 raise type(self._failure)(self._failure.reason) from self._failure

@@ -19,7 +19,7 @@ from execsrv.session.unified_exec.request import ExecRequest
 WAIT = 20.0
 
 #: What each command is told to be.
-REQUEST = ExecRequest("1234", ["prog", "arg"], "/work", tty=True)
+REQUEST = ExecRequest("1234", ["prog", "arg"], "/project", tty=True)
 
 
 class FakeProcess:

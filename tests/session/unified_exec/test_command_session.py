@@ -119,7 +119,7 @@ def test_events_of_a_life(process: FakeProcess) -> None:
     following.result(WAIT)
     *events, end = seen.wait_for("ExecCommandEnd")
     assert events == [
-        ExecCommandBegin("1234", ("prog", "arg"), "/work", True),
+        ExecCommandBegin("1234", ("prog", "arg"), "/project", True),
         ExecCommandOutputDelta("1234", b"one"),
         TerminalInteraction("1234", b"in"),
         ExecCommandOutputDelta("1234", b"two"),

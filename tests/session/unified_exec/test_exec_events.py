@@ -18,7 +18,7 @@ from execsrv.session.unified_exec.events import (
 from execsrv.session.unified_exec.head_tail_buffer import RetainedOutput
 
 EVENTS = [
-    ExecCommandBegin("1234", ("prog",), "/work", True),
+    ExecCommandBegin("1234", ("prog",), "/project", True),
     ExecCommandOutputDelta("1234", b"chunk"),
     TerminalInteraction("1234", b"in"),
     ExecCommandEnd("1234", 3, RetainedOutput(b"he", 100, b"il"), 1.5),

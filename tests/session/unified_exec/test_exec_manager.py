@@ -37,7 +37,7 @@ def factory() -> FakeFactory:
 @pytest.fixture
 def manager(factory: FakeFactory) -> Iterator[UnifiedExecManager]:
     """A manager of fakes."""
-    with UnifiedExecManager(factory, "/work") as manager:
+    with UnifiedExecManager(factory, "/project") as manager:
         yield manager
 
 
@@ -112,10 +112,10 @@ def test_words_of_the_command(manager: UnifiedExecManager, factory: FakeFactory)
         prepare(factory)
         manager.exec_command("a | b", **arguments)  # type: ignore[arg-type]
     assert [(*request.argv, request.cwd, request.tty) for request in factory.opened] == [
-        ("/bin/bash", "-lc", "a | b", "/work", False),
-        ("/bin/bash", "-c", "a | b", "/work", False),
-        ("/usr/bin/zsh", "-lc", "a | b", "/work", False),
-        ("sh", "-c", "a | b", "/work/sub/dir", False),
+        ("/bin/bash", "-lc", "a | b", "/project", False),
+        ("/bin/bash", "-c", "a | b", "/project", False),
+        ("/usr/bin/zsh", "-lc", "a | b", "/project", False),
+        ("sh", "-c", "a | b", "/project/sub/dir", False),
         ("/bin/bash", "-lc", "a | b", "/else", True),
     ]
 
@@ -134,7 +134,7 @@ def test_environment_and_its_marker(manager: UnifiedExecManager, factory: FakeFa
     prepare(factory)
     manager.exec_command("prog")
     prepare(factory)
-    with UnifiedExecManager(factory, "/work", marker="MY_AGENT") as marked:
+    with UnifiedExecManager(factory, "/project", marker="MY_AGENT") as marked:
         marked.exec_command("prog")
     common = {name: value for name, value in ENVIRONMENT.items() if name != "EXECSRV_SESSION"}
     assert [request.env for request in factory.opened] == [ENVIRONMENT, {**common, "MY_AGENT": "1"}]
@@ -255,7 +255,7 @@ def test_number_of_commands_is_limited(
 
 def test_close_ends_everything(factory: FakeFactory) -> None:
     """Twice is harmless, and nothing can be started any more."""
-    with UnifiedExecManager(factory, "/work") as manager:
+    with UnifiedExecManager(factory, "/project") as manager:
         in_parallel([lambda: manager.exec_command("prog", yield_time_ms=0)] * 2)
     manager.close()
     assert all(process.freed.is_set() for process in factory.processes)
@@ -266,7 +266,7 @@ def test_close_ends_everything(factory: FakeFactory) -> None:
 
 def test_a_dropped_manager_ends_everything(factory: FakeFactory) -> None:
     """As if it was closed."""
-    manager = UnifiedExecManager(factory, "/work")
+    manager = UnifiedExecManager(factory, "/project")
     manager.exec_command("prog", yield_time_ms=0)
     del manager
     gc.collect()

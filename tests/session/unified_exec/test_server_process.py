@@ -236,7 +236,7 @@ def test_first_servers(local: FakeFactory) -> None:
     """They take only whole environments, and the shell is a guess."""
     client = FakeClient()
     factory = ExecServerSessionFactory(client, None, local)  # type: ignore[arg-type]
-    factory.open(ExecRequest("1", ["prog"], "/work", {"NEW": "new"}))
+    factory.open(ExecRequest("1", ["prog"], "/project", {"NEW": "new"}))
     (options,) = client.started
     assert options["env"].keys() == {"PATH", "NEW"} and options["env_policy"] is None
     assert factory.shell == "bash"
