@@ -21,7 +21,7 @@ EVERYTHING = f"""
 {SPAWN} = true
 {URL} = "ws://127.0.0.1:8765"
 {WORKSPACE_ROOT} = "/srv/space"
-{LOCAL_ROOT} = "/home/me/work"
+{LOCAL_ROOT} = "/home/me/code"
 experimental_supported_tools = ["read_file", "list_dir"]
 project_doc_max_bytes = 7
 project_doc_fallback_filenames = ["NOTES.md"]
@@ -53,7 +53,7 @@ def test_every_setting_can_be_made(form: str, caplog: pytest.LogCaptureFixture) 
         True,
         "ws://127.0.0.1:8765",
         "/srv/space",
-        "/home/me/work",
+        "/home/me/code",
         ("read_file", "list_dir"),
         7,
         ("NOTES.md",),
@@ -156,7 +156,7 @@ def test_an_unknown_key_is_reported(text: str, key: str, caplog: pytest.LogCaptu
         (f"{URL} = 8765", URL, "must be a string, not 8765"),
         (f"{WORKSPACE_ROOT} = 'work'", WORKSPACE_ROOT, "must be an absolute path, not 'work'"),
         (f"{WORKSPACE_ROOT} = ''", WORKSPACE_ROOT, "must be an absolute path, not ''"),
-        (f"{LOCAL_ROOT} = './work'", LOCAL_ROOT, "must be an absolute path, not './work'"),
+        (f"{LOCAL_ROOT} = './code'", LOCAL_ROOT, "must be an absolute path, not './code'"),
         ("experimental_supported_tools = 'a'", "experimental_supported_tools", "must be an array of strings, not 'a'"),
         ("project_root_markers = ['a', 1]", "project_root_markers", "must be an array of strings, not ['a', 1]"),
         ("project_doc_max_bytes = -1", "project_doc_max_bytes", "must be a whole number, 0 or more, not -1"),
