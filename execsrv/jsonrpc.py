@@ -1,4 +1,4 @@
-"""The envelope: bytes to a Request, Notification or Response, and back. No I/O, no state.
+"""The envelope: bytes to a Request, Notification or Response, and back. No I/O, no state. Bytes become base64 text.
 
 A fast parser does the work. What it refuses, or bends (a lone surrogate, an integer beyond 64 bits), goes through
 the standard library's parser, so that the fault is answered under its own id.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import orjson
+import pybase64
 
 from execsrv.errors import InvalidRequest, ParseError, RpcError
 
@@ -21,6 +23,29 @@ NO_ID = -1
 
 #: Longest integer that is taken as an id, in decimal digits.
 MAX_ID_DIGITS = 1000
+
+
+#: Longest base64 text, in bytes, that is copied into its message; what is longer is a part of its own.
+LONGEST_COPIED = 4096
+
+#: Marks where such a part belongs: no JSON holds this byte (RFC 8259 section 7).
+_CUT = b"\0"
+
+
+class Encoded:
+    """The bytes of a message, in ``parts``, which only have to be sent one after the other. ``bytes()`` joins them."""
+
+    __slots__ = ("parts", "_size")
+
+    def __init__(self, *parts: bytes) -> None:
+        self.parts = parts
+        self._size = sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +95,23 @@ def parse(data: bytes) -> Message:
     raise InvalidRequest("the message is neither a request, a notification nor a response")
 
 
-def request(id: Id, method: str, params: Any) -> bytes:
-    """The bytes of a request."""
+def request(id: Id, method: str, params: Any) -> Encoded:
+    """A request."""
     return _encode({"id": id, "method": method, "params": params})
 
 
-def notification(method: str, params: Any) -> bytes:
-    """The bytes of a notification."""
+def notification(method: str, params: Any) -> Encoded:
+    """A notification."""
     return _encode({"method": method, "params": params})
 
 
-def result(id: Id, value: Any) -> bytes:
-    """The bytes of a successful response."""
+def result(id: Id, value: Any) -> Encoded:
+    """A successful response."""
     return _encode({"id": id, "result": value})
 
 
-def error(id: Id, fault: RpcError) -> bytes:
-    """The bytes of an error response."""
+def error(id: Id, fault: RpcError) -> Encoded:
+    """An error response."""
     return _encode({"id": id, "error": fault.to_wire()})
 
 
@@ -135,8 +160,25 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _encode(envelope: dict[str, Any]) -> bytes:
+def _encode(envelope: dict[str, Any]) -> Encoded:
+    cut_out: list[bytes] = []
+
+    def fragment(data: Any) -> orjson.Fragment:
+        text = pybase64.b64encode(data)
+        if len(text) > LONGEST_COPIED:
+            cut_out.append(text)
+            text = _CUT
+        return orjson.Fragment(b'"%b"' % text)
+
     try:
-        return orjson.dumps(envelope)
+        text = orjson.dumps(envelope, fragment)
     except orjson.JSONEncodeError:  # an id of more than 64 bits, or a string with a lone surrogate
-        return json.dumps(envelope, separators=(",", ":")).encode()
+        return Encoded(json.dumps(envelope, default=_base64, separators=(",", ":")).encode())
+    if not cut_out:
+        return Encoded(text)
+    head, *rest = text.split(_CUT)
+    return Encoded(head, *chain.from_iterable(zip(cut_out, rest, strict=True)))
+
+
+def _base64(data: Any) -> str:
+    return pybase64.b64encode_as_string(data)

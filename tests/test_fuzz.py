@@ -20,6 +20,7 @@ from gevent.queue import Queue
 from execsrv import schemas
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError
+from execsrv.jsonrpc import Encoded
 from execsrv.protocol.common import Empty
 from execsrv.server.connection import Connection
 from execsrv.server.files.handles import Handles
@@ -45,14 +46,21 @@ class QueueTransport:
         self.incoming: Queue[bytes | None] = Queue()
         self.outgoing: Queue[bytes] = Queue()
 
-    def receive(self) -> bytes | None:
+    def receive(self, before_wait: Callable[[], object]) -> bytes | None:
         """What was put into ``incoming``."""
+        if self.incoming.empty():
+            before_wait()
         return self.incoming.get()
 
-    def send(self, messages: Sequence[bytes]) -> None:
+    def send(self, messages: Sequence[Encoded]) -> None:
         """Put each into ``outgoing``."""
         for message in messages:
-            self.outgoing.put(message)
+            self.outgoing.put(bytes(message))
+
+    def send_now(self, messages: Sequence[Encoded]) -> bool:
+        """The same."""
+        self.send(messages)
+        return True
 
     def is_hung_up(self) -> bool:
         """The input has an end only when it is closed."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 from typing import Any
 
 import pytest
 
 from execsrv import jsonrpc
 from execsrv.errors import InternalError, InvalidRequest, NotFound, ParseError
-from execsrv.jsonrpc import Notification, Request, Response
+from execsrv.jsonrpc import LONGEST_COPIED, Encoded, Notification, Request, Response
 
 #: 200,000 lists in one another, far beyond what any parser follows.
 DEEP = b"[" * 200_000 + b"]" * 200_000
@@ -137,8 +139,8 @@ def test_an_id_comes_back_exactly(id: int | str) -> None:
     parsed = jsonrpc.parse(request)
     assert parsed == Request(id, "m", None)
     assert isinstance(parsed, Request)
-    assert json.loads(jsonrpc.result(parsed.id, {})) == {"id": id, "result": {}}
-    assert jsonrpc.parse(jsonrpc.error(parsed.id, NotFound("m"))) == Response(id, "error", NotFound("m").to_wire())
+    assert json.loads(bytes(jsonrpc.result(parsed.id, {}))) == {"id": id, "result": {}}
+    assert jsonrpc.parse(bytes(jsonrpc.error(parsed.id, NotFound("m")))) == Response(id, "error", NotFound("m").to_wire())
 
 
 def test_a_lone_surrogate_does_not_hide_the_rest() -> None:
@@ -154,7 +156,7 @@ def test_too_long_an_integer_in_the_params_stays_out_of_range() -> None:
 
 
 @pytest.mark.parametrize(
-    "data, value",
+    "message, value",
     [
         (jsonrpc.request(1, "m", {"a": "\u00e4"}), {"id": 1, "method": "m", "params": {"a": "\u00e4"}}),
         (jsonrpc.notification("m", {}), {"method": "m", "params": {}}),
@@ -166,13 +168,41 @@ def test_too_long_an_integer_in_the_params_stays_out_of_range() -> None:
         (jsonrpc.result(1, {"name": "\ud800\n"}), {"id": 1, "result": {"name": "\ud800\n"}}),
     ],
 )
-def test_messages_are_written_as_one_line_of_utf8(data: bytes, value: Any) -> None:
+def test_messages_are_written_as_one_line_of_utf8(message: Encoded, value: Any) -> None:
     """No line break inside, no ``jsonrpc`` member, and a reader finds the same value."""
+    data = bytes(message)
     assert b"\n" not in data
+    assert len(message) == len(data)
     assert json.loads(data.decode()) == value
 
 
+SIZES = [0, 1, LONGEST_COPIED // 4 * 3, LONGEST_COPIED // 4 * 3 + 1, 100_000]
+
+
+@pytest.mark.parametrize("first", SIZES)
+@pytest.mark.parametrize("second", SIZES)
+def test_bytes_are_written_as_base64(first: int, second: int) -> None:
+    """Short ones within the JSON, long ones as parts of their own; text that looks like a mark is left alone."""
+    value = {"a": os.urandom(first), "text": "\0", "list": [os.urandom(second)], "\0": 1}
+    message = jsonrpc.result("\0", value)
+    written = {**value, "a": encoded(value["a"]), "list": [encoded(value["list"][0])]}
+    assert json.loads(bytes(message)) == {"id": "\0", "result": written}
+    assert len(message) == len(bytes(message))
+    assert len(message.parts) == 1 + 2 * sum(size > LONGEST_COPIED // 4 * 3 for size in (first, second))
+
+
+def test_bytes_stand_beside_what_needs_the_slower_writer() -> None:
+    """A lone surrogate."""
+    message = jsonrpc.notification("m", {"text": "\ud800", "data": b"\xff" * 10_000})
+    assert json.loads(bytes(message))["params"] == {"text": "\ud800", "data": encoded(b"\xff" * 10_000)}
+
+
+def encoded(data: bytes) -> str:
+    """Base64."""
+    return base64.b64encode(data).decode()
+
+
 def test_what_json_cannot_hold_is_a_bug_of_ours() -> None:
-    """Bytes in a result raise TypeError; nothing is sent in their place."""
+    """A set in a result raises TypeError; nothing is sent in its place."""
     with pytest.raises(TypeError):
-        jsonrpc.result(1, {"data": b"x"})
+        jsonrpc.result(1, {"data": {1}})

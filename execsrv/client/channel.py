@@ -79,7 +79,7 @@ class JsonChannel:
         """Send a request and wait for its answer. See Channel."""
         deadline = Deadline(timeout)
         id = next(self._ids)
-        message = jsonrpc.request(id, method, params)
+        message = bytes(jsonrpc.request(id, method, params))
         pending = _Pending(on_result)
         self._register(id, pending)
         try:
@@ -94,7 +94,7 @@ class JsonChannel:
 
     def notify(self, method: str, params: Result) -> None:
         """Send a notification. See Channel."""
-        self._outbox.post(jsonrpc.notification(method, params))
+        self._outbox.post(bytes(jsonrpc.notification(method, params)))
 
     def close(self) -> None:
         """Say goodbye, wait for the server to do the same, else cut the line. See Channel."""

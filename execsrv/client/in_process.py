@@ -31,7 +31,7 @@ from execsrv.server.dispatch import bind_notification, bind_request
 from execsrv.server.handler import Handler
 from execsrv.server.lanes import Lanes, Run
 from execsrv.server.workers import Workers
-from execsrv.wire import to_wire
+from execsrv.wire import to_json, to_wire
 
 #: The longest that the end of the processes may take, in seconds, and that ``close`` waits for it.
 END_SECONDS = 5.0
@@ -214,6 +214,7 @@ class _ThreadServer:
 
 def _outcome(run: Run) -> Outcome:
     try:
-        return to_wire(run())
+        result: Result = to_json(to_wire(run()))
+        return result
     except Exception as error:  # whatever it is, it is for the caller, who waits
         return error

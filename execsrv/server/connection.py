@@ -39,17 +39,21 @@ LOOK_S = 0.5
 
 
 class Connection:
-    """Serves one transport until its end. One greenlet reads (``serve``), one sends, each waiting call has its own."""
+    """Serves one transport until its end. One greenlet reads (``serve``), each call that waits has its own.
+
+    Whoever has something to send sends it, if that takes no waiting; else a greenlet that is there for it does.
+    """
 
     def __init__(self, transport: Transport, config: ExecServerConfig, workers: Workers) -> None:
         self._transport = transport
         self._config = config
         self._outbox = Outbox()
-        self._handler = Handler(config, workers, _OutboxSink(self._outbox))
+        self._handler = Handler(config, workers, _OutboxSink(self._outbox, self._flush))
         self._lanes = Lanes(workers.files, self._admit_file_call)
         self._open_requests = 0
         self._open_bytes = 0
         self._answered = Condition()
+        self._taking = False
         self._sender: gevent.Greenlet[[], None] | None = None
 
     def serve(self) -> None:
@@ -77,19 +81,22 @@ class Connection:
     def _read(self) -> None:
         while self._take_next():
             if self._open_requests or self._outbox.has_batch:
+                self._flush()
                 gevent.sleep(0)  # what it started goes first, so that the bounds count it
             self._wait_for_room()
 
     def _take_next(self) -> bool:
         """Wait for a message and take it; False at the end. Nothing of it is kept here: it can be large."""
         try:
-            data = self._transport.receive()
+            data = self._transport.receive(before_wait=self._flush)
         except MessageTooLarge:
             limit = self._config.max_message_bytes
             self._refuse(jsonrpc.NO_ID, InvalidRequest(f"the message exceeds {limit} bytes", kind="tooLarge"))
             return True
         if data is not None:
+            self._taking = True
             self._take(data)
+            self._taking = False
         return data is not None
 
     def _wait_for_room(self) -> None:
@@ -127,7 +134,7 @@ class Connection:
         self._outbox.wait_for_answer_room()
         return not self._outbox.is_closed
 
-    def _outcome(self, id: jsonrpc.Id, run: Callable[[], Any]) -> tuple[bytes, bool]:
+    def _outcome(self, id: jsonrpc.Id, run: Callable[[], Any]) -> tuple[jsonrpc.Encoded, bool]:
         """Run a call: its answer, and whether that must not overtake the events before it."""
         try:
             result = run()
@@ -141,19 +148,32 @@ class Connection:
 
     # ---- out -------------------------------------------------------------------------------------------------------
 
-    def _answer(self, size: int, outcome: tuple[bytes, bool]) -> None:
+    def _answer(self, size: int, outcome: tuple[jsonrpc.Encoded, bool]) -> None:
         self._outbox.put_answer(*outcome)
+        self._flush()
         self._open_requests -= 1
         self._open_bytes -= size
         self._answered.notify_all()
 
     def _refuse(self, id: jsonrpc.Id, fault: RpcError) -> None:
         self._outbox.put_answer(jsonrpc.error(id, fault))
+        self._flush()
+
+    def _flush(self) -> None:
+        """Let what waits be sent, but not while a message is taken: others may follow, to be answered together."""
+        if self._taking:
+            return
+        messages = self._outbox.take()
+        if messages and self._transport.send_now(messages):
+            self._outbox.sent()
+        if not self._outbox.is_idle:
+            self._outbox.call_sender()
 
     def _send(self) -> None:
         try:
-            while messages := self._outbox.take():
-                self._transport.send(messages)
+            while self._outbox.wait_for_call():
+                self._transport.send(self._outbox.take())
+                self._outbox.sent()
         except TransportClosed as error:
             log.debug("cannot send: %s", error)
         finally:
@@ -165,8 +185,9 @@ class Connection:
 class _OutboxSink:
     """Puts events into an outbox as notifications."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, flush: Callable[[], None]) -> None:
         self._outbox = outbox
+        self._flush = flush
 
     def turn(self) -> AbstractContextManager[None]:
         return self._outbox.turn()
@@ -177,6 +198,7 @@ class _OutboxSink:
             self._outbox.put_output(message)
         else:  # there are so many of these as there are requests, so the same bound holds
             self._outbox.put_answer(message, ordered=True)
+        self._flush()
 
 
 def _fault_of(error: Exception) -> RpcError:

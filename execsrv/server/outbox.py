@@ -6,6 +6,7 @@ from collections import deque
 from contextlib import AbstractContextManager
 
 from execsrv.config import KIB, MIB
+from execsrv.jsonrpc import Encoded
 from execsrv.server.condition import Condition
 from execsrv.server.turns import Turns
 
@@ -18,24 +19,25 @@ MAX_ANSWER_BYTES = 8 * MIB
 #: Small messages are handed to the transport together, up to this size.
 BATCH_BYTES = 64 * KIB
 
-#: Answers that are worth being sent together.
+#: Answers that are worth being sent together, however small.
 BATCH_ANSWERS = 16
 
 
 class Outbox:
-    """Two queues between a connection's greenlets and the one that sends.
+    """Two queues of what is to be sent; it tells nobody by itself, so that much can be put before it is sent.
 
-    An answer overtakes the output that waits, unless it is ``ordered``.
+    An answer overtakes the output that waits, unless it is ``ordered``. Whoever takes messages says when they are
+    ``sent``; until then none are given to anybody else.
     """
 
     def __init__(self) -> None:
-        self._answers: deque[bytes] = deque()
-        self._in_order: deque[tuple[bytes, bool]] = deque()
+        self._answers: deque[Encoded] = deque()
+        self._in_order: deque[tuple[Encoded, bool]] = deque()
         self._answer_bytes = 0
         self._output_bytes = 0
-        self._sending: list[tuple[bytes, bool]] = []
+        self._sending: list[tuple[Encoded, bool]] = []
         self._closed = False
-        self._filled = Condition()
+        self._called = Condition()
         self._turns = Turns(self._has_output_room)
         self._answer_room = Condition()
 
@@ -52,7 +54,7 @@ class Outbox:
     @property
     def has_batch(self) -> bool:
         """Do so many answers wait that it is time to send them?"""
-        return len(self._answers) >= BATCH_ANSWERS
+        return len(self._answers) >= BATCH_ANSWERS or self._answer_bytes >= BATCH_BYTES
 
     def turn(self) -> AbstractContextManager[None]:
         """Wait for room for output, first come first served; within the block it is there."""
@@ -63,27 +65,26 @@ class Outbox:
         while self._answer_bytes >= MAX_ANSWER_BYTES and not self._closed:
             self._answer_room.wait()
 
-    def put_output(self, message: bytes) -> None:
+    def put_output(self, message: Encoded) -> None:
         """Queue a notification; never waits."""
-        self._output_bytes += len(message)
-        self._put(self._in_order, (message, False))
+        if not self._closed:
+            self._output_bytes += len(message)
+            self._in_order.append((message, False))
 
-    def put_answer(self, message: bytes, ordered: bool = False) -> None:
+    def put_answer(self, message: Encoded, ordered: bool = False) -> None:
         """Queue an answer, behind all output when ``ordered``; never waits."""
+        if self._closed:
+            return
         self._answer_bytes += len(message)
         if ordered:
-            self._put(self._in_order, (message, True))
+            self._in_order.append((message, True))
         else:
-            self._put(self._answers, message)
+            self._answers.append(message)
 
-    def take(self) -> list[bytes]:
-        """Wait for messages and take the next ones to send; what was taken before counts as sent.
-
-        An empty list: the outbox was closed and everything is sent.
-        """
-        self._count_as_sent()
-        while self.is_idle and not self._closed:
-            self._filled.wait()
+    def take(self) -> list[Encoded]:
+        """Take the next messages to send, in order; none while some are being sent."""
+        if self._sending:
+            return []
         size = 0
         while size < BATCH_BYTES and (self._answers or self._in_order):
             entry = (self._answers.popleft(), True) if self._answers else self._in_order.popleft()
@@ -91,22 +92,8 @@ class Outbox:
             size += len(entry[0])
         return [message for message, _ in self._sending]
 
-    def close(self, discard: bool) -> None:
-        """Take nothing more, and wake who waits; ``discard`` also what has not been sent."""
-        self._closed = True
-        if discard:
-            self._answers.clear()
-            self._in_order.clear()
-        self._filled.notify_all()
-        self._turns.pass_on()
-        self._answer_room.notify_all()
-
-    def _put(self, queue: deque, entry: object) -> None:  # type: ignore[type-arg]
-        if not self._closed:
-            queue.append(entry)
-            self._filled.notify()
-
-    def _count_as_sent(self) -> None:
+    def sent(self) -> None:
+        """Count what was taken as sent, which makes room."""
         for message, is_answer in self._sending:
             if is_answer:
                 self._answer_bytes -= len(message)
@@ -116,6 +103,26 @@ class Outbox:
         self._turns.pass_on()
         if self._answer_bytes < MAX_ANSWER_BYTES:
             self._answer_room.notify_all()
+
+    def wait_for_call(self) -> bool:
+        """Wait until somebody calls for the greenlet that sends; False: it is closed, and everything is sent."""
+        while self.is_idle and not self._closed:
+            self._called.wait()
+        return not self.is_idle
+
+    def call_sender(self) -> None:
+        """There is something to send, and it may take waiting."""
+        self._called.notify()
+
+    def close(self, discard: bool) -> None:
+        """Take nothing more, and wake who waits; ``discard`` also what has not been sent."""
+        self._closed = True
+        if discard:
+            self._answers.clear()
+            self._in_order.clear()
+        self._called.notify_all()
+        self._turns.pass_on()
+        self._answer_room.notify_all()
 
     def _has_output_room(self) -> bool:
         return self._output_bytes < MAX_OUTPUT_BYTES or self._closed

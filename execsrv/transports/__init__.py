@@ -5,8 +5,10 @@ A transport belongs to the hub of the thread that makes it; its methods are call
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
+
+from execsrv.jsonrpc import Encoded
 
 
 class MessageTooLarge(Exception):
@@ -23,13 +25,22 @@ class TransportClosed(Exception):
 class Transport(Protocol):
     """Messages in both directions. One greenlet receives, one sends, any may close."""
 
-    def receive(self) -> bytes | None:
-        """Wait for the next message; None at the end, and then always. Raises MessageTooLarge."""
+    def receive(self, before_wait: Callable[[], object]) -> bytes | None:
+        """Wait for the next message; None at the end, and then always. Raises MessageTooLarge.
 
-    def send(self, messages: Sequence[bytes]) -> None:
+        ``before_wait()`` is called whenever none is left of what has come, before waiting for more.
+        """
+
+    def send(self, messages: Sequence[Encoded]) -> None:
         """Send these messages in order; wait until the system has taken them. Raises TransportClosed.
 
         A send that is cut off (its greenlet was killed) leaves half a message behind: every later one raises.
+        """
+
+    def send_now(self, messages: Sequence[Encoded]) -> bool:
+        """Send these messages, from any greenlet or the hub, while nobody sends: are they all sent?
+
+        Else the next ``send`` must follow, which sends the rest first; it also says why nothing could be sent.
         """
 
     def is_hung_up(self) -> bool:

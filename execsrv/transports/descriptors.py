@@ -10,8 +10,9 @@ import logging
 import os
 import select
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
 
 import gevent
 from gevent.event import Event
@@ -23,9 +24,13 @@ log = logging.getLogger(__name__)
 
 A = TypeVar("A")
 R = TypeVar("R")
+Buffer: TypeAlias = bytes | memoryview
 
 #: Events of an io watcher (libev's EV_READ and EV_WRITE).
 _READ, _WRITE = 1, 2
+
+#: Most buffers that are written at once (writev(2), IOV_MAX).
+_MOST_BUFFERS = 1024
 
 
 class _Channel:
@@ -126,19 +131,44 @@ class Sink(_Channel):
     def __init__(self, fd: int) -> None:
         super().__init__(fd, _WRITE)
         self._torn = False
+        self._rest: Sequence[Buffer] = []  # of what ``write_now`` was given
 
-    def write(self, data: bytes) -> None:
-        """Write all of ``data``. Raises TransportClosed when nobody can take it, and ever after a write cut short."""
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """Write all of these, after what ``write_now`` has left.
+
+        Raises TransportClosed when nobody can take it, and ever after a write cut short.
+        """
         if self._torn:
             raise TransportClosed("an earlier write was cut short")
         self._torn = True
-        rest = memoryview(data)
+        rest: Sequence[Buffer] = [*self._rest, *buffers]
+        self._rest = []
         try:
             while rest:
-                rest = rest[self._do(os.write, rest) :]
+                rest = _without(rest, self._do(os.writev, rest[:_MOST_BUFFERS]))
         except OSError as error:
             raise TransportClosed(f"writing failed: {error}") from error
         self._torn = False
+
+    def write_now(self, buffers: Sequence[Buffer]) -> bool:
+        """Write what there is room for of these, while nobody writes: is all written? Else ``write`` must follow.
+
+        An error is left for that to find.
+        """
+        self._rest = [*self._rest, *buffers]
+        if not (self._blocks or self._torn or self._stopped.is_set()):
+            with suppress(OSError):
+                self._rest = _without(self._rest, os.writev(self._fd, self._rest[:_MOST_BUFFERS]))
+        return not self._rest
+
+
+def _without(buffers: Sequence[Buffer], written: int) -> Sequence[Buffer]:
+    """What is left of buffers of which so many bytes were written."""
+    for index, buffer in enumerate(buffers):
+        if written < len(buffer):
+            return [memoryview(buffer)[written:], *buffers[index + 1 :]]
+        written -= len(buffer)
+    return []
 
 
 def _stopped() -> TransportClosed:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from geventwebsocket.websocket import Header
 from websockets.exceptions import ProtocolError
 from websockets.frames import Close, CloseCode, Opcode
 from websockets.frames import apply_mask as _apply_mask  # type: ignore[attr-defined]  # written in C, or Python's own
+
+from execsrv.jsonrpc import Encoded
+
+#: Whole frames, in parts that only have to be written one after the other.
+Piece: TypeAlias = Sequence[bytes | memoryview]
 
 #: Longest payload of a frame of ours, so that a pong need not wait long behind it.
 FRAGMENT_BYTES = 1024 * 1024
@@ -155,31 +160,49 @@ class Decoder:
         return event
 
 
-def encode(messages: Sequence[bytes]) -> Iterator[bytes]:
+def encode(messages: Sequence[Encoded]) -> Iterator[Piece]:
     """The frames of these text messages in pieces to be written; between two pieces a control frame may go.
 
     Small messages share a piece, one above FRAGMENT_BYTES is cut; a piece is shorter than twice FRAGMENT_BYTES.
     """
-    parts: list[bytes | memoryview] = []
+    piece: list[bytes | memoryview] = []
     size = 0
     for message in messages:
-        for part in _frames(message):
-            parts.append(part)
-            size += len(part)
+        for frame in _frames(message):
+            piece += frame
+            size += sum(map(len, frame))
             if size >= FRAGMENT_BYTES:
-                yield b"".join(parts)
-                parts, size = [], 0
-    if parts:
-        yield b"".join(parts)
+                yield piece
+                piece, size = [], 0
+    if piece:
+        yield piece
 
 
-def _frames(message: bytes) -> Iterator[bytes | memoryview]:
-    """Headers and payloads in turn."""
-    whole = memoryview(message)
-    for start in range(0, len(message) or 1, FRAGMENT_BYTES):
-        payload = whole[start : start + FRAGMENT_BYTES]
-        is_last = start + FRAGMENT_BYTES >= len(message)
-        yield _header(Opcode.CONT if start else Opcode.TEXT, len(payload), fin=is_last)
+def _frames(message: Encoded) -> Iterator[Piece]:
+    """The frames of one message: a header and a payload each."""
+    if len(message) <= FRAGMENT_BYTES:
+        yield [_header(Opcode.TEXT, len(message), fin=True), *message.parts]
+        return
+    opcode, left = Opcode.TEXT, len(message)
+    for payload in _cut(message.parts):
+        size = sum(map(len, payload))
+        left -= size
+        yield [_header(opcode, size, fin=not left), *payload]
+        opcode = Opcode.CONT
+
+
+def _cut(parts: Sequence[bytes]) -> Iterator[Piece]:
+    """Parts anew, FRAGMENT_BYTES at a time."""
+    payload: list[memoryview] = []
+    room = FRAGMENT_BYTES
+    for part in parts:
+        left = memoryview(part)
+        while len(left) >= room:
+            yield [*payload, left[:room]]
+            left, payload, room = left[room:], [], FRAGMENT_BYTES
+        payload.append(left)
+        room -= len(left)
+    if room < FRAGMENT_BYTES:
         yield payload
 
 

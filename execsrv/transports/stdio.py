@@ -6,8 +6,9 @@ import fcntl
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from execsrv.jsonrpc import Encoded
 from execsrv.transports import MessageTooLarge
 from execsrv.transports.descriptors import Sink, Source
 
@@ -69,7 +70,7 @@ class StdioTransport:
         self._ended = False
         self._closed = False
 
-    def receive(self) -> bytes | None:
+    def receive(self, before_wait: Callable[[], object]) -> bytes | None:
         """The next line that is not blank; see Transport. A line above the limit is skipped as it comes in."""
         while not self._closed:
             if self._lines:
@@ -79,14 +80,19 @@ class StdioTransport:
                 return line
             if self._ended:
                 break
+            before_wait()
             data = self._source.read(READ_BYTES)
             self._ended = not data
             self._lines.extend(self._splitter.feed(data) if data else self._splitter.finish())
         return None
 
-    def send(self, messages: Sequence[bytes]) -> None:
+    def send(self, messages: Sequence[Encoded]) -> None:
         """Write a line for each message; see Transport."""
-        self._sink.write(b"\n".join([*messages, b""]))
+        self._sink.write(_lines(messages))
+
+    def send_now(self, messages: Sequence[Encoded]) -> bool:
+        """Write lines as far as that needs no waiting; see Transport."""
+        return self._sink.write_now(_lines(messages))
 
     def is_hung_up(self) -> bool:
         """Has the other end of the input been closed? See Transport."""
@@ -98,6 +104,10 @@ class StdioTransport:
             self._closed = True
             self._source.stop(self._read_end.close)
             self._sink.stop(self._write_end.close)
+
+
+def _lines(messages: Sequence[Encoded]) -> list[bytes]:
+    return [part for message in messages for part in (*message.parts, b"\n")]
 
 
 class _End:

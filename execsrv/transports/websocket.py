@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import gevent
@@ -15,6 +16,7 @@ from gevent.pywsgi import WSGIHandler
 from geventwebsocket.websocket import Stream, WebSocket
 from websockets.frames import CloseCode, Opcode
 
+from execsrv.jsonrpc import Encoded
 from execsrv.transports import TransportClosed, frames
 from execsrv.transports.descriptors import Sink, Source
 from execsrv.transports.heartbeat import Heartbeat
@@ -39,8 +41,8 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
     """A Transport over the connection of ``handler``, which has answered the handshake and still owns the socket.
 
     Text and binary messages are taken alike; whether they are UTF-8 is for the reader of the message to say. Who
-    breaks the rules of framing or exceeds the limit gets a close frame that says so. All writes go through one lock,
-    frame by frame; a pong waits for the next gap, so that reading never waits for writing.
+    breaks the rules of framing or exceeds the limit gets a close frame that says so. All writes that may wait go
+    through one lock, piece by piece; a pong waits for the next gap, so that reading never waits for writing.
     """
 
     closed: bool
@@ -56,6 +58,7 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
         self._decoder.feed(handler.rfile.read1(READ_BYTES))  # frames that came together with the handshake
         self._source = Source(self._socket.fileno())
         self._sink = Sink(self._socket.fileno())
+        self._pieces: deque[frames.Piece] = deque()  # of the messages that are being sent
         self._write_lock = BoundedSemaphore()
         self._pong = b""  # the latest one that is due; earlier ones need no answer (RFC 6455 section 5.5.3)
         self._keeper_has_work = Event()
@@ -66,7 +69,7 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
     def __del__(self) -> None:
         """Do nothing: the base class would write to a socket that is no longer ours."""
 
-    def receive(self) -> bytes | None:
+    def receive(self, before_wait: Callable[[], object]) -> bytes | None:
         """The next message; see Transport. A message above the limit closes the connection with code 1009."""
         while not self.closed:
             try:
@@ -76,6 +79,7 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
                 self._end(error.code)
                 break
             if event is None:
+                before_wait()
                 self._read()
             elif event.opcode in (Opcode.TEXT, Opcode.BINARY):
                 return event.payload
@@ -83,12 +87,24 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
                 self._take_control(event)
         return None
 
-    def send(self, messages: Sequence[bytes]) -> None:
+    def send(self, messages: Sequence[Encoded]) -> None:
         """Send each as a text message, in fragments when it is long; see Transport."""
-        for piece in frames.encode(messages):
+        self._pieces.extend(frames.encode(messages))
+        self._write([])  # what send_now has left of a piece
+        while self._pieces:
             if self.closed:
                 raise TransportClosed("the connection is closed")
-            self._write(piece)
+            self._write(self._pieces.popleft())
+
+    def send_now(self, messages: Sequence[Encoded]) -> bool:
+        """Send as far as that needs no waiting; see Transport."""
+        self._pieces.extend(frames.encode(messages))
+        if self.closed or self._write_lock.locked():
+            return False
+        while self._pieces:
+            if not self._sink.write_now(self._with_pong(self._pieces.popleft())):
+                return False
+        return True
 
     def is_hung_up(self) -> bool:
         """Has the peer shut down its direction? See Transport."""
@@ -127,10 +143,13 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
         elif event.opcode == Opcode.CLOSE:
             self._end(frames.reply_code(event.payload))
 
-    def _write(self, piece: bytes) -> None:
+    def _write(self, piece: frames.Piece) -> None:
         with self._write_lock:
-            pong, self._pong = self._pong, b""
-            self._sink.write(pong + piece)
+            self._sink.write(self._with_pong(piece))
+
+    def _with_pong(self, piece: frames.Piece) -> frames.Piece:
+        pong, self._pong = self._pong, b""
+        return [pong, *piece] if pong else piece
 
     def _keep(self) -> None:
         """Send pongs that no other write takes along, and pings; end the connection when the peer is dead."""
@@ -138,9 +157,9 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
             self._keeper_has_work.clear()
             with suppress(TransportClosed):  # the reader finds out by itself
                 if self._pong:
-                    self._write(b"")
+                    self._write([])
                 if self._heartbeat.is_ping_due(time.monotonic()):
-                    self._write(frames.control_frame(Opcode.PING))
+                    self._write([frames.control_frame(Opcode.PING)])
                     self._heartbeat.pinged(time.monotonic())
             if self._heartbeat.is_peer_dead(time.monotonic()):
                 log.debug("closing: the peer is dead")
@@ -163,4 +182,4 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
 
     def _say_goodbye(self, code: int) -> None:
         with suppress(TransportClosed):
-            gevent.with_timeout(CLOSE_SECONDS, self._write, frames.close_frame(code), timeout_value=None)
+            gevent.with_timeout(CLOSE_SECONDS, self._write, [frames.close_frame(code)], timeout_value=None)

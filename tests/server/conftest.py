@@ -19,6 +19,7 @@ from gevent.queue import Queue
 from gevent.socket import wait_read
 
 from execsrv.config import ExecServerConfig
+from execsrv.jsonrpc import Encoded
 from execsrv.protocol.events import Event, ProcessClosed, ProcessExited, ProcessOutput, ProcessStarted
 from execsrv.protocol.processes import ProcessStartParams
 from execsrv.server.connection import Connection
@@ -303,19 +304,23 @@ def daemon(nothing_left: Callable[[], None], tmp_path: Path) -> Iterator[Daemon]
 
 
 class MemoryTransport(Waiting):
-    """Messages in two queues. ``sent`` holds what the server sent, from JSON."""
+    """Messages in two queues. ``sent`` holds what the server sent, from JSON; ``batches`` how many went together."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[dict[str, Any]] = []
+        self.batches: list[int] = []
         self.answers: dict[Any, list[dict[str, Any]]] = {}
         self.is_closed = False
         self.is_reading = True
         self.is_gone = False
         self._incoming: Queue[bytes | Exception | None] = Queue()
+        self._unsent: list[Encoded] = []
 
-    def receive(self) -> bytes | None:
+    def receive(self, before_wait: Callable[[], object]) -> bytes | None:
         """The next message; raises what was put as an exception."""
+        if self._incoming.empty():
+            before_wait()
         message = self._incoming.get()
         if message is None:
             self._incoming.put(None)
@@ -323,15 +328,34 @@ class MemoryTransport(Waiting):
             raise message
         return message
 
-    def send(self, messages: Sequence[bytes]) -> None:
+    def send(self, messages: Sequence[Encoded]) -> None:
         """Record the messages when the peer reads."""
-        self.wait_until(lambda: self.is_reading or self.is_closed or self.is_gone)
-        if self.is_closed or self.is_gone:
+        self._unsent += messages
+        self.wait_until(lambda: self.is_reading or self._has_ended)
+        if self._has_ended:
             raise TransportClosed
-        for message in map(json.loads, messages):
-            self.sent.append(message)
-            if "id" in message:
-                self.answers.setdefault(message["id"], []).append(message)
+        self._record()
+
+    def send_now(self, messages: Sequence[Encoded]) -> bool:
+        """Record the messages if the peer reads."""
+        self._unsent += messages
+        can_send = self.is_reading and not self._has_ended
+        if can_send:
+            self._record()
+        return can_send
+
+    @property
+    def _has_ended(self) -> bool:
+        return self.is_closed or self.is_gone
+
+    def _record(self) -> None:
+        for message in self._unsent:
+            value = json.loads(bytes(message))
+            self.sent.append(value)
+            if "id" in value:
+                self.answers.setdefault(value["id"], []).append(value)
+        self.batches.append(len(self._unsent))
+        self._unsent.clear()
         self.has_changed()
 
     def is_hung_up(self) -> bool:

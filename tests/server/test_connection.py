@@ -14,7 +14,7 @@ import pytest
 
 from execsrv.protocol.events import ProcessStarted
 from execsrv.server.connection import MAX_OPEN_REQUESTS
-from execsrv.server.outbox import MAX_ANSWER_BYTES, MAX_OUTPUT_BYTES
+from execsrv.server.outbox import BATCH_ANSWERS, MAX_ANSWER_BYTES, MAX_OUTPUT_BYTES
 
 if TYPE_CHECKING:
     from conftest import Peer
@@ -191,6 +191,27 @@ def test_a_flood_arrives_unchanged(peer: Peer) -> None:
     seqs = [e["params"]["seq"] for e in peer.events("p")[1:]]
     assert seqs == list(range(1, len(seqs) + 1))
     assert hashlib.sha256(data[: 16 * MIB]).hexdigest().encode() in data[16 * MIB :]
+
+
+def test_answers_to_what_came_together_are_sent_together(peer: Peer) -> None:
+    """As many as are a batch; what waits for nothing is not kept for others."""
+    del peer.transport.batches[:]
+    ids = [peer.ask("no/such") for _ in range(BATCH_ANSWERS + 3)]
+    assert all(peer.answer(id)["error"] for id in ids)
+    assert peer.transport.batches == [BATCH_ANSWERS, 3]
+
+
+def test_what_cannot_be_sent_at_once_is_sent_later(peer: Peer) -> None:
+    """By another greenlet: nobody who has something to say waits for a peer that does not read."""
+    peer.transport.is_reading = False
+    before = len(peer.sent)
+    ids = [peer.ask("no/such") for _ in range(3)]
+    peer.start("p", "true")
+    look_until(lambda: peer.transport.is_drained)
+    peer.transport.is_reading = True
+    peer.transport.has_changed()
+    peer.transport.wait_until(lambda: any(message.get("method") == "process/closed" for message in peer.sent))
+    assert [message["id"] for message in peer.sent[before : before + 3]] == ids
 
 
 def test_answers_overtake_output(peer: Peer) -> None:

@@ -102,7 +102,7 @@ def test_stop_wakes_a_reader_before_the_descriptor_is_closed(pipe: tuple[int, in
 def test_stop_wakes_a_writer(pipe: tuple[int, int]) -> None:
     """A write into a full pipe fails when the sink is stopped."""
     sink = Sink(pipe[1])
-    writer = gevent.spawn(sink.write, bytes(1_000_000))
+    writer = gevent.spawn(sink.write, [bytes(1_000_000)])
     waiting(sink)
     stop(sink)
     with pytest.raises(TransportClosed):
@@ -112,7 +112,7 @@ def test_stop_wakes_a_writer(pipe: tuple[int, int]) -> None:
 def test_write_waits_for_the_reader(pipe: tuple[int, int]) -> None:
     """All of a large write arrives."""
     data = os.urandom(1_000_000)
-    writer = gevent.spawn(Sink(pipe[1]).write, data)
+    writer = gevent.spawn(Sink(pipe[1]).write, [data])
     source, got = Source(pipe[0]), b""
     while len(got) < len(data):
         got += source.read(70_000)
@@ -124,25 +124,72 @@ def test_write_without_reader_fails(pipe: tuple[int, int]) -> None:
     """A broken pipe is a closed transport."""
     os.close(pipe[0])
     with pytest.raises(TransportClosed):
-        Sink(pipe[1]).write(b"x")
+        Sink(pipe[1]).write([b"x"])
 
 
 def test_nothing_is_written_after_a_write_cut_short(pipe: tuple[int, int]) -> None:
     """What follows half a message would be taken for its other half."""
     sink = Sink(pipe[1])
-    writer = gevent.spawn(sink.write, bytes(1_000_000))
+    writer = gevent.spawn(sink.write, [bytes(1_000_000)])
     waiting(sink)
     writer.kill()
     Source(pipe[0]).read(1_000_000)
     with pytest.raises(TransportClosed):
-        sink.write(b"x")
+        sink.write([b"x"])
+
+
+def test_what_fits_is_written_at_once(pipe: tuple[int, int]) -> None:
+    """Without a switch, however many parts there are."""
+    parts = [b"%04d" % number for number in range(2_000)]
+    sink = Sink(pipe[1])
+    assert not sink.write_now(parts)  # as many as the system takes at once
+    assert sink.write_now([])
+    assert Source(pipe[0]).read(100_000) == b"".join(parts)
+
+
+def test_what_does_not_fit_is_written_first_by_the_next_write(pipe: tuple[int, int]) -> None:
+    """Not a byte is lost or swapped, wherever the pipe was full."""
+    parts = [os.urandom(50_001) for _ in range(4)]
+    sink = Sink(pipe[1])
+    assert not sink.write_now(parts)
+    assert not sink.write_now([b"after"])
+    writer = gevent.spawn(sink.write, [b"last"])
+    source, got = Source(pipe[0]), b""
+    while not got.endswith(b"last"):
+        got += source.read(70_000)
+    writer.get()
+    assert got == b"".join(parts) + b"afterlast"
+
+
+def test_the_next_write_tells_why_nothing_could_be_written_at_once(pipe: tuple[int, int]) -> None:
+    """A broken pipe, and a sink that was stopped."""
+    sink, stopped = Sink(pipe[1]), Sink(pipe[1])
+    os.close(pipe[0])
+    assert not sink.write_now([b"x"])
+    stop(stopped)
+    assert not stopped.write_now([b"x"])
+    for closed in (sink, stopped):
+        with pytest.raises(TransportClosed):
+            closed.write([])
+
+
+def test_nothing_is_written_at_once_to_what_may_block(tmp_path: Path) -> None:
+    """A file may be on a slow disk: that is left to the next write."""
+    path = tmp_path / "file"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    sink = Sink(fd)
+    assert not sink.write_now([b"one", b"two"])
+    assert path.read_bytes() == b""
+    sink.write([b"three"])
+    assert path.read_bytes() == b"onetwothree"
+    os.close(fd)
 
 
 def test_files_are_used_on_threads(tmp_path: Path) -> None:
     """A regular file is read and written whole, and its flags stay."""
     path = tmp_path / "file"
     write_fd = os.open(path, os.O_WRONLY | os.O_CREAT)
-    Sink(write_fd).write(b"x" * 200_000)
+    Sink(write_fd).write([b"x" * 200_000])
     read_fd = os.open(path, os.O_RDONLY)
     source = Source(read_fd)
     assert b"".join(iter(lambda: source.read(64_000), b"")) == b"x" * 200_000
@@ -173,7 +220,7 @@ def test_a_descriptor_is_kept_while_a_thread_writes_to_it() -> None:
     master, slave = pty.openpty()
     tty.setraw(slave)
     sink, free = Sink(slave), Event()
-    writer = gevent.spawn(sink.write, bytes(1_000_000))
+    writer = gevent.spawn(sink.write, [bytes(1_000_000)])
     gevent.spawn(Source(master).read, 1).get()  # the thread is at work
     sink.stop(free.set)
     with pytest.raises(TransportClosed):

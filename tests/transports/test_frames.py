@@ -6,9 +6,10 @@ import os
 import tracemalloc
 
 import pytest
-from transport_peers import masked
+from transport_peers import encoded, masked
 from websockets.frames import CloseCode, Opcode
 
+from execsrv.jsonrpc import Encoded
 from execsrv.transports import frames
 from execsrv.transports.frames import (
     FRAGMENT_BYTES,
@@ -149,16 +150,21 @@ def frames_of(data: bytes) -> list[tuple[int, int, int]]:
     return found
 
 
+def pieces_of(*messages: bytes) -> list[bytes]:
+    """What these messages are sent as."""
+    return [b"".join(piece) for piece in encode(encoded(*messages))]
+
+
 def test_small_messages_share_a_piece() -> None:
     """One write for all of them, a frame each."""
-    assert list(encode([b"a", b"", b"x" * 200])) == [b"\x81\x01a\x81\x00\x81\x7e\x00\xc8" + b"x" * 200]
-    assert list(encode([])) == []
+    assert pieces_of(b"a", b"", b"x" * 200) == [b"\x81\x01a\x81\x00\x81\x7e\x00\xc8" + b"x" * 200]
+    assert pieces_of() == []
 
 
 def test_a_long_message_is_cut() -> None:
     """Fragments of at most FRAGMENT_BYTES, a piece each, which make up the message."""
     message = os.urandom(2 * FRAGMENT_BYTES + 5)
-    pieces = list(encode([message]))
+    pieces = pieces_of(message)
     found = [frames_of(piece) for piece in pieces]
     assert [[(first, length) for first, _, length in piece] for piece in found] == [
         [(0x01, FRAGMENT_BYTES)],
@@ -169,10 +175,18 @@ def test_a_long_message_is_cut() -> None:
     assert b"".join(payloads) == message
 
 
+@pytest.mark.parametrize("cuts", [[FRAGMENT_BYTES], [1, FRAGMENT_BYTES + 1], [5, 2 * FRAGMENT_BYTES], [7, 7, 9]])
+def test_a_message_in_parts_is_cut_like_a_whole_one(cuts: list[int]) -> None:
+    """Wherever its parts end."""
+    message = os.urandom(2 * FRAGMENT_BYTES + 5)
+    parts = [message[start:end] for start, end in zip([0, *cuts], [*cuts, len(message)])]
+    assert [b"".join(piece) for piece in encode([Encoded(*parts)])] == pieces_of(message)
+
+
 @pytest.mark.parametrize("size", [FRAGMENT_BYTES - 1, FRAGMENT_BYTES, FRAGMENT_BYTES + 1])
 def test_pieces_are_bounded(size: int) -> None:
     """However messages of about that size are joined, each frame is whole within a piece."""
-    pieces = list(encode([bytes(size)] * 5 + [b"x"]))
+    pieces = pieces_of(*[bytes(size)] * 5, b"x")
     assert all(len(piece) < 2 * FRAGMENT_BYTES for piece in pieces)
     frames = [frame for piece in pieces for frame in frames_of(piece)]
     assert sum(length for _, _, length in frames) == 5 * size + 1

@@ -13,7 +13,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 import gevent.socket
 import pytest
-from transport_peers import HANDSHAKE, PATIENCE, HubThread, RawClient, Server
+from transport_peers import HANDSHAKE, PATIENCE, HubThread, RawClient, Server, nothing
 from websockets.frames import Opcode
 
 from execsrv.config import ExecServerConfig
@@ -179,7 +179,7 @@ def test_a_full_server_accepts_nobody(hub: HubThread, connect: Connect) -> None:
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         found.put(environ["test.key"])
-        environ["wsgi.websocket"].receive()
+        environ["wsgi.websocket"].receive(nothing)
         return []
 
     def start() -> WebSocketServer:
@@ -247,7 +247,7 @@ def test_a_bug_ends_one_connection(
     """It is logged with its traceback; others are served."""
 
     def serve(transport: Transport) -> None:
-        if transport.receive() == b"bug":
+        if transport.receive(nothing) == b"bug":
             raise ZeroDivisionError
 
     server = start_server(serve=serve)

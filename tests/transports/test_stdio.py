@@ -11,8 +11,10 @@ from pathlib import Path
 
 import gevent
 import pytest
+from transport_peers import encoded, nothing
 
 from execsrv.transports import MessageTooLarge, TransportClosed
+from execsrv.transports.descriptors import Source
 from execsrv.transports.stdio import LineSplitter, StdioTransport
 
 PATIENCE = 20
@@ -75,7 +77,7 @@ def messages(transport: StdioTransport) -> list[bytes | None]:
     got: list[bytes | None] = []
     while True:
         try:
-            message = transport.receive()
+            message = transport.receive(nothing)
         except MessageTooLarge:
             got.append(None)
             continue
@@ -122,7 +124,7 @@ def test_messages_come_in_order_and_the_last_needs_no_newline(make_wire: Callabl
     wire = make_wire()
     gevent.spawn(wire.feed, b'{"a":1}\n\n{"b":2}\r\n{"c":3}')
     assert messages(wire.transport) == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
-    assert wire.transport.receive() is None
+    assert wire.transport.receive(nothing) is None
 
 
 def test_a_long_message_is_refused_once_and_skipped(make_wire: Callable[..., Wire]) -> None:
@@ -143,7 +145,7 @@ def test_a_large_message_arrives_whole(make_wire: Callable[..., Wire]) -> None:
 def test_receive_waits_without_end_of_file(make_wire: Callable[..., Wire]) -> None:
     """A message is given out when it is whole, not when the stream ends."""
     wire = make_wire()
-    receiver = gevent.spawn(wire.transport.receive)
+    receiver = gevent.spawn(wire.transport.receive, nothing)
     wire.feed(b"half a mes", end=False)
     gevent.sleep(0)
     assert not receiver.ready()
@@ -154,15 +156,39 @@ def test_receive_waits_without_end_of_file(make_wire: Callable[..., Wire]) -> No
 def test_send_writes_a_line_a_message(make_wire: Callable[..., Wire]) -> None:
     """Messages are joined by newlines."""
     wire = make_wire()
-    wire.transport.send([b"one", b"two"])
-    wire.transport.send([b"three"])
+    wire.transport.send(encoded(b"one", b"two"))
+    wire.transport.send(encoded(b"three"))
     assert os.read(wire.output, 100) == b"one\ntwo\nthree\n"
+
+
+def test_lines_are_sent_at_once_as_far_as_they_fit(make_wire: Callable[..., Wire]) -> None:
+    """And the rest by the next send, before what that is given."""
+    wire = make_wire()
+    assert wire.transport.send_now(encoded(b"one", b"two"))
+    assert os.read(wire.output, 100) == b"one\ntwo\n"
+    assert not wire.transport.send_now(encoded(b"x" * 1_000_000))
+    sender = gevent.spawn(wire.transport.send, encoded(b"last"))
+    os.set_blocking(wire.output, False)
+    source, got = Source(wire.output), b""
+    while not got.endswith(b"last\n"):
+        got += source.read(65536)
+    sender.get()
+    assert got == b"x" * 1_000_000 + b"\nlast\n"
+
+
+def test_it_is_told_before_it_waits(make_wire: Callable[..., Wire]) -> None:
+    """And only when no message is left of what has come."""
+    wire, seen = make_wire(), list[str | bytes | None]()
+    wire.feed(b"one\ntwo\n")
+    for _ in range(3):
+        seen.append(wire.transport.receive(lambda: seen.append("wait")))
+    assert seen == ["wait", b"one", b"two", "wait", None]
 
 
 def test_send_waits_for_a_slow_peer(make_wire: Callable[..., Wire]) -> None:
     """More than a pipe holds arrives whole."""
     wire = make_wire()
-    sender = gevent.spawn(wire.transport.send, [b"x" * 1_000_000])
+    sender = gevent.spawn(wire.transport.send, encoded(b"x" * 1_000_000))
     got = 0
     os.set_blocking(wire.output, False)
     while got < 1_000_001:
@@ -178,23 +204,23 @@ def test_send_to_nobody_says_closed(make_wire: Callable[..., Wire]) -> None:
     wire = make_wire()
     os.close(wire.output)
     with pytest.raises(TransportClosed):
-        wire.transport.send([b"x"])
+        wire.transport.send(encoded(b"x"))
 
 
 def test_close_wakes_who_waits(make_wire: Callable[..., Wire]) -> None:
     """A waiting receive ends, a waiting send fails, and later ones at once."""
     wire = make_wire()
-    receiver = gevent.spawn(wire.transport.receive)
-    sender = gevent.spawn(wire.transport.send, [b"x" * 1_000_000])
+    receiver = gevent.spawn(wire.transport.receive, nothing)
+    sender = gevent.spawn(wire.transport.send, encoded(b"x" * 1_000_000))
     gevent.sleep(0)
     wire.transport.close()
     wire.transport.close()
     assert receiver.get() is None
     with pytest.raises(TransportClosed):
         sender.get()
-    assert wire.transport.receive() is None
+    assert wire.transport.receive(nothing) is None
     with pytest.raises(TransportClosed):
-        wire.transport.send([b"x"])
+        wire.transport.send(encoded(b"x"))
 
 
 def test_close_closes_both_descriptors(make_wire: Callable[..., Wire]) -> None:
@@ -224,7 +250,7 @@ def test_files_will_do(tmp_path: Path) -> None:
     sink = tmp_path / "out"
     transport = StdioTransport(os.open(source, os.O_RDONLY), os.open(sink, os.O_WRONLY | os.O_CREAT), LIMIT)
     assert messages(transport) == [b"one", b"two"]
-    transport.send([b"done"])
+    transport.send(encoded(b"done"))
     transport.close()
     assert sink.read_bytes() == b"done\n"
 

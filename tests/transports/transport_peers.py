@@ -15,6 +15,7 @@ from gevent.hub import get_hub
 from websockets.frames import Frame, Opcode, apply_mask
 
 from execsrv.config import ExecServerConfig
+from execsrv.jsonrpc import Encoded
 from execsrv.transports import Transport
 from execsrv.transports.listener import WebSocketListener
 
@@ -30,6 +31,15 @@ HANDSHAKE = {
     "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
 }
+
+
+def nothing() -> None:
+    """What to do before a wait."""
+
+
+def encoded(*messages: bytes) -> list[Encoded]:
+    """Messages for a transport."""
+    return [Encoded(message) for message in messages]
 
 
 class HubThread:
@@ -112,7 +122,7 @@ class Server:
         self._serve(transport)
 
     def _collect(self, transport: Transport) -> None:
-        while (message := transport.receive()) is not None:
+        while (message := transport.receive(nothing)) is not None:
             self.received.put(message)
         self.received.put(None)
 

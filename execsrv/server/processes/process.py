@@ -265,7 +265,7 @@ class Process:
             ended = False
             while not ended:
                 output.wait_readable()
-                at_end = output.is_at_end()  # which needs no room in the window
+                at_end = self.window.is_shut and output.is_at_end()  # which needs no room in it
                 if self.window.is_shut and not at_end:
                     self.window.wait()
                     continue
