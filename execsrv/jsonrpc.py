@@ -33,16 +33,13 @@ _CUT = b"\0"
 
 
 class Encoded:
-    """The bytes of a message, in ``parts``, which only have to be sent one after the other. ``bytes()`` joins them."""
+    """A message of ``size`` bytes, in ``parts`` to be sent one after the other; ``bytes()`` joins them."""
 
-    __slots__ = ("parts", "_size")
+    __slots__ = ("parts", "size")
 
     def __init__(self, *parts: bytes) -> None:
         self.parts = parts
-        self._size = sum(map(len, parts))
-
-    def __len__(self) -> int:
-        return self._size
+        self.size = sum(map(len, parts))
 
     def __bytes__(self) -> bytes:
         return b"".join(self.parts)

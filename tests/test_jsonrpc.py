@@ -140,7 +140,8 @@ def test_an_id_comes_back_exactly(id: int | str) -> None:
     assert parsed == Request(id, "m", None)
     assert isinstance(parsed, Request)
     assert json.loads(bytes(jsonrpc.result(parsed.id, {}))) == {"id": id, "result": {}}
-    assert jsonrpc.parse(bytes(jsonrpc.error(parsed.id, NotFound("m")))) == Response(id, "error", NotFound("m").to_wire())
+    fault = NotFound("m")
+    assert jsonrpc.parse(bytes(jsonrpc.error(parsed.id, fault))) == Response(id, "error", fault.to_wire())
 
 
 def test_a_lone_surrogate_does_not_hide_the_rest() -> None:
@@ -172,7 +173,7 @@ def test_messages_are_written_as_one_line_of_utf8(message: Encoded, value: Any) 
     """No line break inside, no ``jsonrpc`` member, and a reader finds the same value."""
     data = bytes(message)
     assert b"\n" not in data
-    assert len(message) == len(data)
+    assert message.size == len(data)
     assert json.loads(data.decode()) == value
 
 
@@ -187,7 +188,7 @@ def test_bytes_are_written_as_base64(first: int, second: int) -> None:
     message = jsonrpc.result("\0", value)
     written = {**value, "a": encoded(value["a"]), "list": [encoded(value["list"][0])]}
     assert json.loads(bytes(message)) == {"id": "\0", "result": written}
-    assert len(message) == len(bytes(message))
+    assert message.size == len(bytes(message))
     assert len(message.parts) == 1 + 2 * sum(size > LONGEST_COPIED // 4 * 3 for size in (first, second))
 
 

@@ -15,7 +15,7 @@ from execsrv import jsonrpc
 from execsrv.config import ExecServerConfig
 from execsrv.errors import InternalError, InvalidRequest, RpcError
 from execsrv.protocol.common import ExitReason
-from execsrv.protocol.events import CommandOutputDelta, Event, ProcessOutput
+from execsrv.protocol.events import CommandOutputDelta, Event, ProcessExited, ProcessOutput, ProcessStarted
 from execsrv.server.condition import Condition
 from execsrv.server.dispatch import bind_notification, bind_request
 from execsrv.server.handler import Handler
@@ -139,7 +139,7 @@ class Connection:
         try:
             result = run()
             answer = jsonrpc.result(id, to_wire(result))
-            if len(answer) > self._config.max_message_bytes:
+            if answer.size > self._config.max_message_bytes:
                 raise InvalidRequest(f"the answer exceeds {self._config.max_message_bytes} bytes", kind="tooLarge")
             return answer, getattr(result, "tells_end", False)
         except Exception as error:
@@ -198,7 +198,10 @@ class _OutboxSink:
             self._outbox.put_output(message)
         else:  # there are so many of these as there are requests, so the same bound holds
             self._outbox.put_answer(message, ordered=True)
-        self._flush()
+        if isinstance(event, ProcessStarted | ProcessExited):
+            self._outbox.call_sender()  # more may follow
+        else:
+            self._flush()
 
 
 def _fault_of(error: Exception) -> RpcError:

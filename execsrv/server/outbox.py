@@ -58,7 +58,7 @@ class Outbox:
 
     def turn(self) -> AbstractContextManager[None]:
         """Wait for room for output, first come first served; within the block it is there."""
-        return self._turns.take()
+        return self._turns
 
     def wait_for_answer_room(self) -> None:
         """Wait until fewer than MAX_ANSWER_BYTES of answers wait."""
@@ -68,14 +68,14 @@ class Outbox:
     def put_output(self, message: Encoded) -> None:
         """Queue a notification; never waits."""
         if not self._closed:
-            self._output_bytes += len(message)
+            self._output_bytes += message.size
             self._in_order.append((message, False))
 
     def put_answer(self, message: Encoded, ordered: bool = False) -> None:
         """Queue an answer, behind all output when ``ordered``; never waits."""
         if self._closed:
             return
-        self._answer_bytes += len(message)
+        self._answer_bytes += message.size
         if ordered:
             self._in_order.append((message, True))
         else:
@@ -89,16 +89,16 @@ class Outbox:
         while size < BATCH_BYTES and (self._answers or self._in_order):
             entry = (self._answers.popleft(), True) if self._answers else self._in_order.popleft()
             self._sending.append(entry)
-            size += len(entry[0])
+            size += entry[0].size
         return [message for message, _ in self._sending]
 
     def sent(self) -> None:
         """Count what was taken as sent, which makes room."""
         for message, is_answer in self._sending:
             if is_answer:
-                self._answer_bytes -= len(message)
+                self._answer_bytes -= message.size
             else:
-                self._output_bytes -= len(message)
+                self._output_bytes -= message.size
         self._sending.clear()
         self._turns.pass_on()
         if self._answer_bytes < MAX_ANSWER_BYTES:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from geventwebsocket.websocket import Header
 from websockets.exceptions import ProtocolError
 from websockets.frames import Close, CloseCode, Opcode
 from websockets.frames import apply_mask as _apply_mask  # type: ignore[attr-defined]  # written in C, or Python's own
@@ -25,6 +25,7 @@ MAX_CONTROL_BYTES = 125
 MAX_HEADER_BYTES = 14
 
 _CONTROL_BIT = 0x08
+_FIN_BIT = 0x80
 _OPCODES = frozenset(Opcode)
 
 
@@ -66,7 +67,7 @@ def parse_header(data: bytes) -> FrameHeader | None:
         return None
     if extended:
         length = int.from_bytes(data[2 : 2 + extended])
-    return FrameHeader(size, bool(first & 0x80), opcode, length, data[size - 4 : size])
+    return FrameHeader(size, bool(first & _FIN_BIT), opcode, length, data[size - 4 : size])
 
 
 def _check_bits(first: int, second: int) -> None:
@@ -77,7 +78,7 @@ def _check_bits(first: int, second: int) -> None:
         raise FrameError(CloseCode.PROTOCOL_ERROR, f"reserved opcode {opcode}")
     if not second & 0x80:
         raise FrameError(CloseCode.PROTOCOL_ERROR, "a client's frame is not masked")
-    if opcode & _CONTROL_BIT and (not first & 0x80 or second & 0x7F > MAX_CONTROL_BYTES):
+    if opcode & _CONTROL_BIT and (not first & _FIN_BIT or second & 0x7F > MAX_CONTROL_BYTES):
         raise FrameError(CloseCode.PROTOCOL_ERROR, "a control frame is fragmented or too long")
 
 
@@ -168,7 +169,11 @@ def encode(messages: Sequence[Encoded]) -> Iterator[Piece]:
     piece: list[bytes | memoryview] = []
     size = 0
     for message in messages:
-        for frame in _frames(message):
+        if message.size <= FRAGMENT_BYTES:
+            frames: Iterable[Piece] = ([_header(Opcode.TEXT, message.size, fin=True), *message.parts],)
+        else:
+            frames = _fragments(message)
+        for frame in frames:
             piece += frame
             size += sum(map(len, frame))
             if size >= FRAGMENT_BYTES:
@@ -178,12 +183,8 @@ def encode(messages: Sequence[Encoded]) -> Iterator[Piece]:
         yield piece
 
 
-def _frames(message: Encoded) -> Iterator[Piece]:
-    """The frames of one message: a header and a payload each."""
-    if len(message) <= FRAGMENT_BYTES:
-        yield [_header(Opcode.TEXT, len(message), fin=True), *message.parts]
-        return
-    opcode, left = Opcode.TEXT, len(message)
+def _fragments(message: Encoded) -> Iterator[Piece]:
+    opcode, left = Opcode.TEXT, message.size
     for payload in _cut(message.parts):
         size = sum(map(len, payload))
         left -= size
@@ -228,4 +229,8 @@ def reply_code(payload: bytes) -> int:
 
 
 def _header(opcode: int, length: int, fin: bool) -> bytes:
-    return bytes(Header.encode_header(fin, opcode, b"", length, 0))
+    """What stands before an unmasked payload of ``length`` bytes (section 5.2)."""
+    first = opcode | (_FIN_BIT if fin else 0)
+    if length < 126:
+        return bytes((first, length))
+    return struct.pack("!BBH", first, 126, length) if length < 65536 else struct.pack("!BBQ", first, 127, length)

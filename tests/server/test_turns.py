@@ -21,7 +21,7 @@ def take(turns: Turns, name: str, order: list[str]) -> gevent.Greenlet[..., None
     """A greenlet that takes a turn and notes that it had it."""
 
     def run() -> None:
-        with turns.take():
+        with turns:
             order.append(name)
 
     return gevent.spawn(run)
@@ -31,7 +31,7 @@ def test_a_free_turn_needs_no_switch() -> None:
     """Nobody else runs between asking and having."""
     others: list[str] = []
     gevent.spawn(others.append, "ran")
-    with Turns(Gate()).take():
+    with Turns(Gate()):
         assert others == []
 
 

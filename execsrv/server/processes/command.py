@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from execsrv.errors import InvalidParams, InvalidRequest
@@ -93,19 +94,31 @@ def refuse_sandbox(sandbox: Mapping[str, Any] | None) -> None:
 
 
 def _check_variables(variables: Mapping[str, str], field: str) -> None:
+    everything = "".join(chain.from_iterable(variables.items()))
+    if "" not in variables and "=" not in "".join(variables) and not _fault(everything):
+        return
     for name, value in variables.items():
-        entry = f"{field}[{name!r}]"
-        _word(name, entry)
-        _word(value, entry)
-        if not name or "=" in name:
-            raise InvalidParams(f"{entry}: the name of a variable is not empty and holds no '='")
+        fault = _fault(name) or _fault(value)
+        if not fault and (not name or "=" in name):
+            fault = "the name of a variable is not empty and holds no '='"
+        if fault:
+            raise InvalidParams(f"{field}[{name!r}]: {fault}")
 
 
 def _word(text: str, field: str) -> bytes:
     """The UTF-8 bytes of a string that fits into execve's NUL-terminated arrays."""
+    fault = _fault(text)
+    if fault:
+        raise InvalidParams(f"{field}: {fault}")
+    return text.encode()
+
+
+def _fault(text: str) -> str | None:
+    """Why a string does not fit into execve's arrays; None when it does."""
     if "\0" in text:
-        raise InvalidParams(f"{field}: holds a NUL character")
+        return "holds a NUL character"
     try:
-        return text.encode()
+        text.encode()
     except UnicodeEncodeError:
-        raise InvalidParams(f"{field}: holds a lone surrogate") from None
+        return "holds a lone surrogate"
+    return None

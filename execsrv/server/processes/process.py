@@ -242,7 +242,8 @@ class Process:
         self.window.wake()  # perhaps nothing is left to wait for
         self._report_exit(code, signal_name)
         self._start_timer(self._bounds.drain_timeout, self.give_up)
-        gevent.joinall(self._pumps)
+        for pump in self._pumps:
+            pump.join()
         self._ending.wait_for_survivors()
         self._report_close()
         self._release()
