@@ -45,7 +45,7 @@ class Encoded:
         return b"".join(self.parts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """A call that wants an answer."""
 
@@ -54,7 +54,7 @@ class Request:
     params: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Notification:
     """A message that wants no answer."""
 
@@ -62,7 +62,7 @@ class Notification:
     params: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Response:
     """The answer to a request: a ``result``, or an ``error`` object."""
 

@@ -12,6 +12,6 @@ StreamName: TypeAlias = Literal["stdout", "stderr", "pty"]
 ExitReason: TypeAlias = Literal["exited", "signaled", "terminated", "timeout", "connectionClosed", "shutdown"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Empty:
     """A result without fields."""

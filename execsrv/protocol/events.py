@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 from execsrv.protocol.common import ExitReason, StreamName
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessStarted:
     """The process runs as ``pid`` on the server's machine."""
 
@@ -18,7 +18,7 @@ class ProcessStarted:
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessOutput:
     """Bytes that the process wrote, as it wrote them."""
 
@@ -30,7 +30,7 @@ class ProcessOutput:
     chunk: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessExited:
     """The process has ended and all that it had itself written came before.
 
@@ -46,7 +46,7 @@ class ProcessExited:
     reason: ExitReason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessClosed:
     """Nothing follows. ``output_complete`` is false when the server gave the streams up."""
 
@@ -57,7 +57,7 @@ class ProcessClosed:
     output_complete: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CommandOutputDelta:
     """Bytes that a first-cut process wrote; a terminal's are ``stdout``."""
 
@@ -67,7 +67,7 @@ class CommandOutputDelta:
     chunk: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CommandExited:
     """A first-cut process has ended; nothing of it follows and its id is free."""
 

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PathParams:
     """Params of the file methods that take a path and nothing else."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadFileResult:
     """Result of ``fs/readFile``."""
 
     data_base64: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WriteFileParams:
     """Params of ``fs/writeFile``."""
 
@@ -28,7 +28,7 @@ class WriteFileParams:
     data_base64: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CreateDirectoryParams:
     """Params of ``fs/createDirectory``."""
 
@@ -36,7 +36,7 @@ class CreateDirectoryParams:
     recursive: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Metadata:
     """Result of ``fs/getMetadata``: of the target, save ``is_symlink``, which is of the path itself."""
 
@@ -48,7 +48,7 @@ class Metadata:
     modified_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DirectoryEntry:
     """One entry of ``fs/readDirectory``; links are not followed.
 
@@ -62,14 +62,14 @@ class DirectoryEntry:
     file_name_base64: bytes | None = field(default=None, metadata={"omit_none": True})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadDirectoryResult:
     """Result of ``fs/readDirectory``."""
 
     entries: list[DirectoryEntry]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RemoveParams:
     """Params of ``fs/remove``."""
 
@@ -78,7 +78,7 @@ class RemoveParams:
     force: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CopyParams:
     """Params of ``fs/copy``."""
 
@@ -87,7 +87,7 @@ class CopyParams:
     recursive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenParams:
     """Params of ``fs/open``."""
 
@@ -96,14 +96,14 @@ class OpenParams:
     mode: Literal["read", "write"] = "read"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenResult:
     """Result of ``fs/open``."""
 
     handle_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadBlockParams:
     """Params of ``fs/readBlock``."""
 
@@ -112,7 +112,7 @@ class ReadBlockParams:
     len: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadBlockResult:
     """Result of ``fs/readBlock``: does the file end where the chunk ends?"""
 
@@ -120,7 +120,7 @@ class ReadBlockResult:
     eof: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WriteBlockParams:
     """Params of ``fs/writeBlock``; ``chunk`` is base64."""
 
@@ -129,7 +129,7 @@ class WriteBlockParams:
     chunk: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CloseParams:
     """Params of ``fs/close``."""
 

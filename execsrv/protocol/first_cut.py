@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CommandExecParams:
     """Params of ``command/exec``. ``output_bytes_cap`` is accepted and has no effect."""
 
@@ -19,7 +19,7 @@ class CommandExecParams:
     arg0: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CommandExecResult:
     """Result of ``command/exec``.
 
@@ -35,7 +35,7 @@ class CommandExecResult:
     stderr: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CommandWriteResult:
     """Result of ``command/exec/write``."""
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 PROTOCOL_VERSION = "exec-server.v0"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InitializeParams:
     """Params of ``initialize``."""
 
     client_name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Shell:
     """The server user's shell."""
 
@@ -22,7 +22,7 @@ class Shell:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EnvironmentInfo:
     """Where commands run when the client names neither directory nor environment."""
 
@@ -34,7 +34,7 @@ class EnvironmentInfo:
     temp_dir: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InitializeResult:
     """Result of ``initialize``."""
 

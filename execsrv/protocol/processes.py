@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from execsrv.protocol.common import ExitReason, StreamName
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Size:
     """A terminal's size in character cells."""
 
@@ -16,7 +16,7 @@ class Size:
     cols: int = 80
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EnvPolicy:
     """How a child's environment is made from the server's own, in the order of the fields."""
 
@@ -27,7 +27,7 @@ class EnvPolicy:
     include_only: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessStartParams:
     """Params of ``process/start``."""
 
@@ -46,14 +46,14 @@ class ProcessStartParams:
     drain_timeout_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessStartResult:
     """Result of ``process/start``."""
 
     process_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessReadParams:
     """Params of ``process/read``."""
 
@@ -63,7 +63,7 @@ class ProcessReadParams:
     wait_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RetainedChunk:
     """One retained piece of output."""
 
@@ -72,7 +72,7 @@ class RetainedChunk:
     chunk: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessReadResult:
     """Result of ``process/read``."""
 
@@ -92,7 +92,7 @@ class ProcessReadResult:
         return self.exited
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessWriteParams:
     """Params of ``process/write``; ``chunk`` is base64."""
 
@@ -100,7 +100,7 @@ class ProcessWriteParams:
     chunk: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessWriteResult:
     """Result of ``process/write``."""
 
@@ -108,7 +108,7 @@ class ProcessWriteResult:
     status: str = "accepted"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessTerminateParams:
     """Params of ``process/terminate``: ``mode`` is as on the wire."""
 
@@ -121,7 +121,7 @@ class ProcessTerminateParams:
         return None if isinstance(self.mode, str) else int(self.mode["graceful"]["timeoutMs"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessTerminateResult:
     """Result of ``process/terminate``: had it not exited yet?"""
 
@@ -134,14 +134,14 @@ class ProcessHadEnded(ProcessTerminateResult):
     tells_end: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessParams:
     """Params of the methods that take a process and nothing else."""
 
     process_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessSignalParams:
     """Params of ``process/signal``: ``signal`` is a word such as ``interrupt``, or a name such as ``SIGUSR1``."""
 
@@ -149,7 +149,7 @@ class ProcessSignalParams:
     signal: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessResizeParams:
     """Params of ``process/resize``."""
 
@@ -157,7 +157,7 @@ class ProcessResizeParams:
     size: Size
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessWaitParams:
     """Params of ``process/wait``; without ``wait_ms`` it waits for the exit."""
 
@@ -165,7 +165,7 @@ class ProcessWaitParams:
     wait_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessWaitResult:
     """Result of ``process/wait``."""
 
@@ -181,7 +181,7 @@ class ProcessWaitResult:
         return self.exited
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessSnapshotResult:
     """Result of ``process/snapshot``: what is retained, by stream."""
 
@@ -199,7 +199,7 @@ class ProcessSnapshotResult:
         return not self.running
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessDescription:
     """One process of ``process/list``."""
 
@@ -214,7 +214,7 @@ class ProcessDescription:
     closed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessListResult:
     """Result of ``process/list``."""
 
@@ -226,7 +226,7 @@ class ProcessListResult:
         return not all(process.running for process in self.processes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProcessAckParams:
     """Params of the notification ``process/ack``: output up to ``seq`` has been taken."""
 
