@@ -56,12 +56,12 @@ def from_wire(cls: type[T], fields: dict[str, Any]) -> T:
 def to_wire(value: Any) -> dict[str, Any]:
     """The JSON object of a dataclass. A field marked ``omit_none`` is left out when it is None."""
     fields = {}
-    for member in _members(type(value)):
-        content = getattr(value, member.attribute)
+    for attribute, name, encode, omit_none in _written(type(value)):
+        content = getattr(value, attribute)
         if content is not None:
-            fields[member.name] = member.encode(content)
-        elif not member.omit_none:
-            fields[member.name] = None
+            fields[name] = encode(content) if encode else content
+        elif not omit_none:
+            fields[name] = None
     return fields
 
 
@@ -103,6 +103,17 @@ def _member(field: dataclasses.Field[Any], hint: Any) -> _Member:
 
 
 _members: Callable[[type], list[_Member]] = functools.cache(_find_members)
+
+
+def _find_written(cls: type) -> list[tuple[str, str, Converter | None, bool]]:
+    """What ``to_wire`` wants to know of each field, in plain tuples, since directories can be long."""
+    return [
+        (member.attribute, member.name, None if member.encode is _same else member.encode, member.omit_none)
+        for member in _members(cls)
+    ]
+
+
+_written: Callable[[type], list[tuple[str, str, Converter | None, bool]]] = functools.cache(_find_written)
 
 
 def _converters(hint: Any) -> tuple[Converter, Converter]:

@@ -22,7 +22,7 @@ def read_directory(path: bytes, max_bytes: int) -> list[DirectoryEntry]:
     size = 0
     with reach(path) as place, place.opened(os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as found:
         for item in found:
-            name = os.fsencode(item.name)
+            name = item.name.encode() if item.name.isascii() else os.fsencode(item.name)
             entries.append((name, _entry(name, item)))
             size += len(name) + ENTRY_BYTES
             if size > max_bytes:
@@ -33,11 +33,10 @@ def read_directory(path: bytes, max_bytes: int) -> list[DirectoryEntry]:
 
 
 def _entry(name: bytes, item: os.DirEntry[str]) -> DirectoryEntry:
-    text = item.name if item.name.isascii() else name.decode(errors="replace")
-    return DirectoryEntry(
-        text,
-        item.is_dir(follow_symlinks=False),
-        item.is_file(follow_symlinks=False),
-        item.is_symlink(),
-        None if text is item.name or text.encode() == name else name,
-    )
+    is_file = item.is_file(follow_symlinks=False)
+    is_directory = not is_file and item.is_dir(follow_symlinks=False)
+    is_symlink = not (is_file or is_directory) and item.is_symlink()
+    if item.name.isascii():
+        return DirectoryEntry(item.name, is_directory, is_file, is_symlink)
+    text = name.decode(errors="replace")
+    return DirectoryEntry(text, is_directory, is_file, is_symlink, None if text.encode() == name else name)
