@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -167,9 +168,12 @@ def _seconds(text: str) -> float:
 def _serve(args: argparse.Namespace) -> int:
     if sys.platform != "linux":
         return _fail("the server runs on Linux only")
+    gc.disable()  # what is imported is no garbage, and need not be looked through
     from execsrv.server import daemon
     from execsrv.server.listen import ListenError, parse_listen_url
 
+    gc.freeze()
+    gc.enable()
     config = ExecServerConfig(**{field: getattr(args, field) for field in LIMITS})
     try:
         address = parse_listen_url(args.listen)

@@ -5,6 +5,7 @@ What other programs need to serve is here too: ``prepare`` once, and a ``Daemon`
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Collection
@@ -96,6 +97,7 @@ def prepare() -> None:
     seal_descriptors()
     raise_own_limit()
     schemas.load_all()
+    gc.freeze()  # what is there now stays, and need not be looked through again and again
     gevent.config.track_greenlet_tree = False  # or each of the many greenlets keeps a copy of the stack it came from
     if adopts_orphans():
         start_reaping()

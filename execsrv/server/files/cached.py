@@ -22,8 +22,9 @@ _AT_FDCWD = -100
 _RESOLVE_CACHED = 0x20
 _HOW = struct.pack("=QQQ", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, _RESOLVE_CACHED)
 
-#: File systems that this machine serves itself, by their type (statfs(2)): ext, xfs, btrfs, f2fs, tmpfs, overlay.
-_LOCAL = {0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994, 0x794C7630}
+#: File systems that this machine serves itself, by their type (statfs(2)): ext, xfs, btrfs, f2fs, overlay, tmpfs.
+_TMPFS = 0x01021994
+_LOCAL = {0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x794C7630, _TMPFS}
 _STATFS_BYTES = 256
 
 _libc = ctypes.PyDLL(None)  # lets no other thread run meanwhile
@@ -44,7 +45,9 @@ def cached_content(path: bytes, max_bytes: int) -> bytes | None:
         status = None if fd is None else status_of_opened(fd)
         if status is None or not stat.S_ISREG(status.mode) or status.size > max_bytes:
             return None
-        return _read(f"/proc/self/fd/{fd}", status.size)
+        # A tmpfs can't be told not to wait, nor need it be: its files are memory, like our own.
+        flags = 0 if _file_system(fd) == _TMPFS else os.RWF_NOWAIT
+        return _read(f"/proc/self/fd/{fd}", status.size, flags)
 
 
 @contextmanager
@@ -65,13 +68,13 @@ def _file_system(fd: int) -> int:
     return 0 if _libc.fstatfs(fd, answer) else ctypes.c_long.from_buffer(answer).value & 0xFFFFFFFF
 
 
-def _read(path: str, size: int) -> bytes | None:
-    """All of a file, if that is ``size`` bytes and all are in memory (RWF_NOWAIT, preadv2(2))."""
+def _read(path: str, size: int, flags: int) -> bytes | None:
+    """All of a file, if that is ``size`` bytes that can be had with these flags (preadv2(2))."""
     content = bytearray(size + 1)
     try:
         fd = os.open(path, READ_FLAGS)
         try:
-            return bytes(content[:size]) if os.preadv(fd, [content], 0, os.RWF_NOWAIT) == size else None
+            return bytes(content[:size]) if os.preadv(fd, [content], 0, flags) == size else None
         finally:
             os.close(fd)
     except OSError:

@@ -67,6 +67,12 @@ def test_a_content_is_whole(tmp_path: Path, content: bytes) -> None:
     assert read == content
 
 
+def test_a_file_of_a_tmpfs_is_always_in_memory(local: Path) -> None:
+    """Which has no way to be read without waiting, and needs none."""
+    (local / "file").write_bytes(b"12345")
+    assert cached_content(bytes(local / "file"), 5) == b"12345"
+
+
 def test_a_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
     """By one byte."""
     (tmp_path / "file").write_bytes(b"12345")
