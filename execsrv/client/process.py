@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from signal import Signals
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -61,7 +62,7 @@ class Process:
         self._state = state
         self._has_pipe = has_pipe
         self._feeder: Feeder | None = None
-        self._collected: dict[bool, list[bytes]] = {False: [], True: []}
+        self._stdout, self._stderr = BytesIO(), BytesIO()  # what communicate() has collected
         self.process_id = process_id
         self.args = args
         when_dropped(self, state.abandon)
@@ -147,7 +148,7 @@ class Process:
         self._feed(input)
         try:
             while (output := self._state.next_output(deadline, drain_timeout)) is not None:
-                self._collected[output.stream == "stderr"].append(output.chunk)
+                (self._stderr if output.stream == "stderr" else self._stdout).write(output.chunk)
         except TimeoutError:
             raise TimeoutExpired(self.args, timeout or 0, *self._result(text)) from None
         if self._feeder and self._feeder.error:
@@ -252,7 +253,7 @@ class Process:
             return self._client.call(method, {"processId": self.process_id, **params}, timeout)
 
     def _result(self, text: bool) -> tuple[Any, Any]:
-        stdout, stderr = (b"".join(self._collected[is_stderr]) for is_stderr in (False, True))
+        stdout, stderr = self._stdout.getvalue(), self._stderr.getvalue()
         return (decode(stdout), decode(stderr)) if text else (stdout, stderr)
 
 

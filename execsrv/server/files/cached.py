@@ -43,7 +43,7 @@ def cached_content(path: bytes, max_bytes: int) -> bytes | None:
     """The content of the regular file at ``path``; None when it has more than ``max_bytes``."""
     with _found(path) as fd:
         status = None if fd is None else status_of_opened(fd)
-        if status is None or not stat.S_ISREG(status.mode) or status.size > max_bytes:
+        if fd is None or status is None or not stat.S_ISREG(status.mode) or status.size > max_bytes:
             return None
         # A tmpfs can't be told not to wait, nor need it be: its files are memory, like our own.
         flags = 0 if _file_system(fd) == _TMPFS else os.RWF_NOWAIT
