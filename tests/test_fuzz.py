@@ -86,6 +86,10 @@ class NoFiles:
     def __init__(self) -> None:
         self.handles = Handles()
 
+    def end(self) -> bool:
+        """There is nothing to be closed."""
+        return False
+
     def __getattr__(self, method: str) -> Callable[[Any], Empty | None]:
         """Every file method; none can answer at once."""
         return lambda params: None if method.endswith("_at_once") else Empty()

@@ -6,6 +6,7 @@ them on threads; but those that end in ``at_once``.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import closing, suppress
@@ -56,6 +57,7 @@ class FileSystem:
     def __init__(self, config: ExecServerConfig) -> None:
         self._limits = ReadLimits(config.max_read_file_bytes, config.max_message_bytes)
         self.handles = Handles()
+        self._ended = False
 
     def read_file(self, params: PathParams) -> ReadFileResult:
         """The content of a regular file that is small enough for the limits and for one answer."""
@@ -128,7 +130,7 @@ class FileSystem:
         source = native_path(params.source_path, "sourcePath")
         destination = native_path(params.destination_path, "destinationPath")
         with os_errors_told_as(f"cannot copy {shown(source)} to {shown(destination)}"):
-            copy(source, destination, params.recursive)
+            copy(source, destination, params.recursive, self._check_end)
         return Empty()
 
     def open(self, params: OpenParams) -> OpenResult:
@@ -162,6 +164,15 @@ class FileSystem:
             if params.commit and isinstance(handle, BlockWriter):
                 handle.commit()
         return Empty()
+
+    def end(self) -> bool:
+        """Break off what takes long and keep nothing open from now on; True when handles are left to be closed."""
+        self._ended = True
+        return self.handles.end()
+
+    def _check_end(self) -> None:
+        if self._ended:
+            raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
 
 
 def _decoded(text: str, refusal: str) -> bytes:

@@ -104,10 +104,11 @@ class Handler:
     def end(self, reason: ExitReason, timeout: float) -> None:
         """End the processes as ``end_processes`` does, then close the files that are open. Twice is harmless.
 
-        That is done on a thread of the file requests. One that is in work is not waited for: it closes its own.
+        That is done on a thread of the file requests. One that is in work is not waited for: it closes its own. A
+        copy is broken off, since it need never end.
         """
         self.end_processes(reason, timeout)
-        if self.files.handles.end():
+        if self.files.end():
             gevent.spawn(call_on, self._workers.files, self.files.handles.close_all).join(CLOSE_FILES_S)
 
 

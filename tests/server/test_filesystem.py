@@ -7,6 +7,7 @@ import os
 import resource
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -404,3 +405,15 @@ def test_a_commit_that_fails_frees_the_id_and_leaves_nothing(files: FileSystem, 
         assert fault_of(lambda: files.close(CloseParams(handle_id))).kind == "unknownHandle"
     assert open_descriptors() <= before
     assert os.listdir(tmp_path) == ["file"] and os.listdir(tmp_path / "file") == []
+
+
+def test_the_end_breaks_off_a_copy(files: FileSystem, tmp_path: Path) -> None:
+    """Which may read from a file that has no end in a lifetime."""
+    source = tmp_path / "source"
+    with open(source, "wb") as file:
+        file.truncate(1 << 42)
+    with ThreadPoolExecutor(1) as threads:
+        copying = threads.submit(files.copy, CopyParams(str(source), "/dev/null"))
+        assert not files.end()
+        with pytest.raises(InternalError, match="Operation canceled"):
+            copying.result(timeout=20)

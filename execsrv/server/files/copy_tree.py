@@ -33,21 +33,24 @@ from execsrv.server.files.write_file import (
 COPY_CHUNK_BYTES = 1024 * 1024
 
 
-def copy(source: bytes, destination: bytes, recursive: bool) -> None:
+def copy(source: bytes, destination: bytes, recursive: bool, check: Callable[[], object]) -> None:
     """Copy the file, link or directory at ``source`` to ``destination``, merging directories, replacing files.
+
+    ``check()`` is called again and again: what it raises ends the work, and is raised.
 
     Raises InvalidRequest for a directory when not ``recursive`` or when it would be copied into itself, and for
     what is neither file, directory nor link; else OSError.
     """
+    copier = _Copier(check)
     with reach(source) as source_place, reach(destination) as destination_place:
         mode = source_place.stat(follow=False).st_mode
         if stat.S_ISDIR(mode):
             _refuse_directory(source, destination, recursive)
-            _copy_tree(source_place, destination_place)
+            copier.copy_tree(source_place, destination_place)
         elif stat.S_ISLNK(mode):
             _copy_link(source_place, destination_place)
         else:
-            _copy_file(source_place, mode, partial(write_through, destination))
+            copier.copy_file(source_place, mode, partial(write_through, destination))
 
 
 def _refuse_directory(source: bytes, destination: bytes, recursive: bool) -> None:
@@ -72,30 +75,68 @@ class _Level:
     made: bool
 
 
-def _copy_tree(source: Place, destination: Place) -> None:
-    made = _make_directory(destination)
-    with closing(TreeCursor(source)) as reader, closing(TreeCursor(destination, follow=not made)) as writer:
-        root = os.fstat(writer.fd)
-        levels = [_Level(_copy_files(reader, writer), made)]
-        while levels:
-            if levels[-1].directories:
-                levels.append(_copy_down(reader, writer, levels[-1].directories.pop(), root))
-                continue
-            if levels.pop().made:  # only now, since the mode may forbid writing
-                os.fchmod(writer.fd, kept_mode(os.fstat(reader.fd), os.fstat(writer.fd)))
-            if levels:
-                reader.leave()
-                writer.leave()
+class _Copier:
+    """Copies what can take long."""
 
+    def __init__(self, check: Callable[[], object]) -> None:
+        self._check = check
 
-def _copy_down(reader: TreeCursor, writer: TreeCursor, name: bytes, root: os.stat_result) -> _Level:
-    """Enter the directory ``name`` on both sides and copy the files in it."""
-    reader.enter(name)
-    if os.path.samestat(os.fstat(reader.fd), root):  # through a bind mount, which no path shows
-        raise _copy_into_itself()
-    made = _make_directory(Place(writer.fd, name))
-    writer.enter(name)
-    return _Level(_copy_files(reader, writer), made)
+    def copy_tree(self, source: Place, destination: Place) -> None:
+        """Copy a directory."""
+        made = _make_directory(destination)
+        with closing(TreeCursor(source)) as reader, closing(TreeCursor(destination, follow=not made)) as writer:
+            root = os.fstat(writer.fd)
+            levels = [_Level(self._copy_files(reader, writer), made)]
+            while levels:
+                if levels[-1].directories:
+                    levels.append(self._copy_down(reader, writer, levels[-1].directories.pop(), root))
+                    continue
+                if levels.pop().made:  # only now, since the mode may forbid writing
+                    os.fchmod(writer.fd, kept_mode(os.fstat(reader.fd), os.fstat(writer.fd)))
+                if levels:
+                    reader.leave()
+                    writer.leave()
+
+    def copy_file(self, source: Place, mode: int, write: Callable[[Content], None]) -> None:
+        """Let ``write`` write a file, of which ``mode`` is known already."""
+        _refuse_special(mode)  # before it is opened: a FIFO's writer or a device would notice
+        with source.opened(READ_FLAGS | os.O_NOFOLLOW) as fd:
+            found = os.fstat(fd)
+            _refuse_special(found.st_mode)
+            write(Content(partial(self._copy_bytes, fd), found))
+
+    def _copy_down(self, reader: TreeCursor, writer: TreeCursor, name: bytes, root: os.stat_result) -> _Level:
+        """Enter the directory ``name`` on both sides and copy the files in it."""
+        reader.enter(name)
+        if os.path.samestat(os.fstat(reader.fd), root):  # through a bind mount, which no path shows
+            raise _copy_into_itself()
+        made = _make_directory(Place(writer.fd, name))
+        writer.enter(name)
+        return _Level(self._copy_files(reader, writer), made)
+
+    def _copy_files(self, reader: TreeCursor, writer: TreeCursor) -> list[bytes]:
+        """Copy what is no directory, and return the names of the directories."""
+        directories = []
+        for name, is_directory in reader.entries():
+            if is_directory:
+                directories.append(name)
+            else:
+                self._copy_entry(Place(reader.fd, name), Place(writer.fd, name))
+        return directories
+
+    def _copy_entry(self, source: Place, destination: Place) -> None:
+        self._check()
+        mode = source.stat(follow=False).st_mode
+        if stat.S_ISLNK(mode):
+            _copy_link(source, destination)
+        else:
+            self.copy_file(source, mode, partial(write_entry, destination))
+
+    def _copy_bytes(self, source: int, destination: int) -> None:
+        os.lseek(source, 0, os.SEEK_SET)
+        while chunk := os.read(source, COPY_CHUNK_BYTES):
+            self._check()
+            write_all(chunk, destination)
 
 
 def _make_directory(place: Place) -> bool:
@@ -106,43 +147,10 @@ def _make_directory(place: Place) -> bool:
     return False
 
 
-def _copy_files(reader: TreeCursor, writer: TreeCursor) -> list[bytes]:
-    """Copy what is no directory, and return the names of the directories."""
-    directories = []
-    for name, is_directory in reader.entries():
-        if is_directory:
-            directories.append(name)
-        else:
-            _copy_entry(Place(reader.fd, name), Place(writer.fd, name))
-    return directories
-
-
-def _copy_entry(source: Place, destination: Place) -> None:
-    mode = source.stat(follow=False).st_mode
-    if stat.S_ISLNK(mode):
-        _copy_link(source, destination)
-    else:
-        _copy_file(source, mode, partial(write_entry, destination))
-
-
-def _copy_file(source: Place, mode: int, write: Callable[[Content], None]) -> None:
-    _refuse_special(mode)  # before it is opened: a FIFO's writer or a device would notice
-    with source.opened(READ_FLAGS | os.O_NOFOLLOW) as fd:
-        found = os.fstat(fd)
-        _refuse_special(found.st_mode)
-        write(Content(partial(_copy_bytes, fd), found))
-
-
 def _refuse_special(mode: int) -> None:
     if not stat.S_ISREG(mode):
         message = "fs/copy only supports regular files, directories, and symlinks"
         raise InvalidRequest(message, kind="invalidInput")
-
-
-def _copy_bytes(source: int, destination: int) -> None:
-    os.lseek(source, 0, os.SEEK_SET)
-    while chunk := os.read(source, COPY_CHUNK_BYTES):
-        write_all(chunk, destination)
 
 
 def _copy_link(source: Place, destination: Place) -> None:

@@ -27,15 +27,19 @@ SPECIAL = "fs/copy only supports regular files, directories, and symlinks"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 
 
+def go_on() -> None:
+    """A check that finds nothing."""
+
+
 def copied(source: Path, destination: Path) -> None:
     """Copy with recursion, in time."""
-    in_time(lambda: copy(bytes(source), bytes(destination), recursive=True))
+    in_time(lambda: copy(bytes(source), bytes(destination), recursive=True, check=go_on))
 
 
 def refusal(source: Path, destination: Path, recursive: bool = True) -> InvalidRequest:
     """What a copy is refused with, in time."""
     with pytest.raises(InvalidRequest) as caught:
-        in_time(lambda: copy(bytes(source), bytes(destination), recursive))
+        in_time(lambda: copy(bytes(source), bytes(destination), recursive, check=go_on))
     return caught.value
 
 
@@ -151,7 +155,7 @@ def test_a_file_that_is_a_mount_point_takes_a_file(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"old and longer")
     (tmp_path / "mount").touch()
     file, mount = bytes(tmp_path / "file"), bytes(tmp_path / "mount")
-    with_bind_mount(tmp_path / "source", tmp_path / "mount", lambda: copy(file, mount, recursive=False))
+    with_bind_mount(tmp_path / "source", tmp_path / "mount", lambda: copy(file, mount, recursive=False, check=go_on))
     assert (tmp_path / "source").read_bytes() == b"data"
 
 
@@ -202,7 +206,7 @@ def test_a_link_replaces_no_fifo_and_no_device(open_directory: Path) -> None:
     os.mkfifo(open_directory / "fifo")
     assert refusal(open_directory / "link", open_directory / "fifo").kind == "invalidInput"
     with pytest.raises(InvalidRequest):
-        unprivileged(lambda: copy(bytes(open_directory / "link"), b"/dev/null", recursive=True))
+        unprivileged(lambda: copy(bytes(open_directory / "link"), b"/dev/null", recursive=True, check=go_on))
 
 
 def test_special_files_are_refused_at_once(tmp_path: Path) -> None:
@@ -257,7 +261,7 @@ def test_a_read_only_tree_is_copied_by_its_owner(open_directory: Path) -> None:
     (tree / "a/f").write_bytes(b"f")
     (tree / "a").chmod(0o555)
     tree.chmod(0o555)
-    unprivileged(lambda: copy(bytes(tree), bytes(open_directory / "copy"), recursive=True))
+    unprivileged(lambda: copy(bytes(tree), bytes(open_directory / "copy"), recursive=True, check=go_on))
     assert (open_directory / "copy/a/f").read_bytes() == b"f"
     assert (mode_of(open_directory / "copy"), mode_of(open_directory / "copy/a")) == (0o555, 0o555)
     for path in (tree, tree / "a", open_directory / "copy", open_directory / "copy/a"):
@@ -349,7 +353,9 @@ def test_a_mount_of_itself_is_noticed(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "mount").mkdir()
     with pytest.raises(InvalidRequest) as caught:
         with_bind_mount(
-            tree, tmp_path / "mount", lambda: copy(bytes(tree), bytes(tmp_path / "mount/new"), recursive=True)
+            tree,
+            tmp_path / "mount",
+            lambda: copy(bytes(tree), bytes(tmp_path / "mount/new"), recursive=True, check=go_on),
         )
     assert caught.value.message == INTO_ITSELF
 
@@ -412,3 +418,23 @@ def test_links_swapped_in_meanwhile_lead_nowhere(tree: Path, tmp_path: Path) -> 
     assert not [path for path in copies if (path / "secret").exists()]
     files = [path for path in tmp_path.glob("copy*/f") if not path.is_symlink()]
     assert b"secret" not in [path.read_bytes() for path in files]
+
+
+@pytest.mark.parametrize("checks", [1, 2, 3, 5])
+def test_a_check_ends_a_copy(tmp_path: Path, checks: int) -> None:
+    """At a file of a tree or within one; no part of a file is left, nor anything beside it."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name in ("a", "b"):
+        (tree / name).write_bytes(b"x" * (COPY_CHUNK_BYTES + 1))
+    left = iter(range(checks))
+
+    def check() -> None:
+        if next(left) == checks - 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_time(lambda: copy(bytes(tree), bytes(tmp_path / "copy"), recursive=True, check=check))
+    copies = list((tmp_path / "copy").iterdir())
+    assert all(file.read_bytes() == (tree / file.name).read_bytes() for file in copies)
+    assert len(copies) == (1 if checks > 3 else 0)
