@@ -11,7 +11,7 @@ import json
 import logging
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import gevent
 import pytest
@@ -74,10 +74,10 @@ class QueueTransport:
 class NoProcesses:
     """In place of the threads that start processes: after a while the system refuses."""
 
-    def apply(self, _: Any, call: tuple[Any, ...]) -> tuple[str, Exception]:
-        """Do not call; say that it has raised."""
+    def call(self, *_: Any) -> NoReturn:
+        """Do not call; raise in its place."""
         gevent.sleep(0)
-        return "raised", InternalError("no processes here", kind="spawnFailed")
+        raise InternalError("no processes here", kind="spawnFailed")
 
 
 class NoFiles:
@@ -135,7 +135,7 @@ class Subject:
         """End the connection; it must end by itself, without an error."""
         self._transport.incoming.put(None)
         self._serving.get(timeout=PATIENCE)
-        self._workers.files.kill()
+        self._workers.files.close()
 
 
 # ---- mutations -----------------------------------------------------------------------------------------------------

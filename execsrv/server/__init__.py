@@ -5,5 +5,7 @@
           └ dispatch                      method names to typed calls
               └ handler                   what the calls act on: handshake, processes, files
                   ├ processes/            start, watch, read, signal and reap children
-                  └ filesystem            files, on threads
+                  └ filesystem            files
+
+    workers ── threads                    native threads for what may block, beside them all
 """

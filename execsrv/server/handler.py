@@ -21,7 +21,7 @@ from execsrv.server.processes.first_cut import FirstCut
 from execsrv.server.processes.process import Sink
 from execsrv.server.processes.supervisor import Supervisor
 from execsrv.server.processes.table import ProcessTable
-from execsrv.server.workers import Workers, call_on
+from execsrv.server.workers import Workers
 from execsrv.version import __version__
 
 #: What this server offers beyond the first version of the protocol.
@@ -109,7 +109,7 @@ class Handler:
         """
         self.end_processes(reason, timeout)
         if self.files.end():
-            gevent.spawn(call_on, self._workers.files, self.files.handles.close_all).join(CLOSE_FILES_S)
+            gevent.spawn(self._workers.files.call, self.files.handles.close_all).join(CLOSE_FILES_S)
 
 
 def environment_info() -> EnvironmentInfo:

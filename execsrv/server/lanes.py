@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import gevent
-from gevent.threadpool import ThreadPool
 
-from execsrv.server.workers import call_on
+from execsrv.server.threads import Threads
 
 O = TypeVar("O")  # noqa: E741
 Run = Callable[[], Any]
@@ -43,7 +42,7 @@ class Lanes:
     threads: for file calls. admit: called before each of those, may wait; when it says no, the call is dropped.
     """
 
-    def __init__(self, threads: ThreadPool, admit: Callable[[], bool]) -> None:
+    def __init__(self, threads: Threads, admit: Callable[[], bool]) -> None:
         self._threads = threads
         self._admit = admit
         self._files: deque[Callable[[], None]] = deque()
@@ -62,7 +61,7 @@ class Lanes:
         if result is not None:
             finish(outcome_of(lambda: result))
             return
-        self._files.append(lambda: finish(call_on(self._threads, outcome_of, call.run)))
+        self._files.append(lambda: finish(self._threads.call(outcome_of, call.run)))
         if len(self._files) == 1:
             gevent.spawn(self._work)
 

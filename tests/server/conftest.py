@@ -29,7 +29,7 @@ from execsrv.server.processes.process import Bounds, Process
 from execsrv.server.processes.spawn import spawn
 from execsrv.server.processes.supervisor import Supervisor
 from execsrv.server.processes.table import ProcessTable
-from execsrv.server.workers import Workers, call_on
+from execsrv.server.workers import Workers
 from execsrv.transports import MessageTooLarge, TransportClosed
 
 #: The longest that a test waits for anything, in seconds.
@@ -216,7 +216,7 @@ def live(
     ) -> Process:
         bounds = Bounds(retained_bytes, window_bytes, timeout, drain_timeout)
         process = Process(process_id, command(*argv, **options), sink, bounds)
-        process.attach(call_on(workers.spawn, spawn, process.command))
+        process.attach(workers.spawn.call(spawn, process.command))
         lives.append((process, gevent.spawn(run, process)))
         return process
 

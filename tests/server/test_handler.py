@@ -141,7 +141,7 @@ def test_the_end_waits_for_no_disk(handler: Handler, workers: Workers, tmp_path:
     handler.files.open(OpenParams("w", f"{tmp_path}/file", "write"))
     opened = open_descriptors() - before
     stuck = threading.Event()
-    jobs = [workers.files.spawn(stuck.wait, TIME_LIMIT_S) for _ in range(FILE_THREADS)]
+    jobs = [gevent.spawn(workers.files.call, stuck.wait, TIME_LIMIT_S) for _ in range(FILE_THREADS)]
     with gevent.Timeout(TIME_LIMIT_S / 2):
         handler.end("connectionClosed", 10)
     stuck.set()

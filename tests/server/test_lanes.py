@@ -9,21 +9,21 @@ from typing import Any
 import gevent
 import pytest
 from gevent.event import Event
-from gevent.threadpool import ThreadPool
 
 from execsrv.server.lanes import Call, Lane, Lanes, Run
+from execsrv.server.threads import Threads
 
 
 @pytest.fixture
-def threads() -> Iterator[ThreadPool]:
-    """A pool of threads."""
-    pool = ThreadPool(4)
-    yield pool
-    pool.kill()
+def threads() -> Iterator[Threads]:
+    """Threads."""
+    threads = Threads(4)
+    yield threads
+    threads.close()
 
 
 @pytest.fixture
-def lanes(threads: ThreadPool) -> Lanes:
+def lanes(threads: Threads) -> Lanes:
     """Lanes that admit every call."""
     return Lanes(threads, admit=lambda: True)
 
@@ -112,7 +112,7 @@ def test_file_calls_do_not_overtake_each_other(lanes: Lanes) -> None:
     assert log.wait(2) == ["first", "second"]
 
 
-def test_a_call_that_is_not_admitted_is_dropped(threads: ThreadPool) -> None:
+def test_a_call_that_is_not_admitted_is_dropped(threads: Threads) -> None:
     """Neither run nor finished; those behind it are asked for themselves."""
     answers: list[Callable[[], bool]] = [lambda: False, lambda: True]
     lanes, log = Lanes(threads, admit=lambda: answers.pop(0)()), Log()

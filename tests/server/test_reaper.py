@@ -16,7 +16,7 @@ from execsrv.errors import InternalError
 from execsrv.server.processes.proc_stat import all_processes, read_stat
 from execsrv.server.processes.supervisor import Supervisor
 from execsrv.server.reaper import adopts_orphans, reap_strangers
-from execsrv.server.workers import SPAWN_THREADS, Workers, call_on
+from execsrv.server.workers import SPAWN_THREADS, Workers
 
 if TYPE_CHECKING:
     from conftest import RecordingSink
@@ -37,7 +37,7 @@ def stranger() -> int:
 def held_starts(workers: Workers) -> Iterator[Callable[[], None]]:
     """Starts wait until it is called, at the latest when the test ends."""
     go = threading.Event()
-    busy = [gevent.spawn(call_on, workers.spawn, go.wait, 20) for _ in range(SPAWN_THREADS)]
+    busy = [gevent.spawn(workers.spawn.call, go.wait, 20) for _ in range(SPAWN_THREADS)]
     gevent.idle()
     yield go.set
     go.set()

@@ -17,7 +17,7 @@ from execsrv.server.processes.faults import limit_exceeded
 from execsrv.server.processes.process import Bounds, Process, Sink
 from execsrv.server.processes.sessions import kill_sessions
 from execsrv.server.processes.spawn import spawn
-from execsrv.server.workers import Workers, call_on
+from execsrv.server.workers import Workers
 
 #: How long descendants that escaped the kill may keep streams open before they are given up.
 GIVE_UP_S = 0.5
@@ -69,7 +69,7 @@ class Supervisor:
         needs its owner.
         """
         try:
-            process.attach(call_on(self._workers.spawn, spawn, process.command))
+            process.attach(self._workers.spawn.call(spawn, process.command))
         except BaseException:
             self.abandon(process)
             raise

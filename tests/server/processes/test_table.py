@@ -35,7 +35,7 @@ from execsrv.server.processes.proc_stat import read_stat
 from execsrv.server.processes.stdin import MAX_WAITING_BYTES
 from execsrv.server.processes.supervisor import Supervisor
 from execsrv.server.processes.table import MAX_WAITING_REQUESTS, ProcessTable
-from execsrv.server.workers import SPAWN_THREADS, Workers, call_on
+from execsrv.server.workers import SPAWN_THREADS, Workers
 
 if TYPE_CHECKING:
     from conftest import Daemon, RecordingSink
@@ -81,7 +81,7 @@ class HeldStarts:
 
     def __init__(self, workers: Workers) -> None:
         self._go = threading.Event()
-        self._busy = [gevent.spawn(call_on, workers.spawn, self._go.wait, 20) for _ in range(SPAWN_THREADS)]
+        self._busy = [gevent.spawn(workers.spawn.call, self._go.wait, 20) for _ in range(SPAWN_THREADS)]
         gevent.idle()
 
     def release(self) -> None:
