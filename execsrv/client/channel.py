@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from execsrv import jsonrpc
 from execsrv.client.deadline import Deadline
 from execsrv.client.errors import CallTimeout, ClosedError, ExecServerError, JsonError, ProtocolError, ServerError
+from execsrv.client.lifetime import refuse_fork
 from execsrv.client.notifications import Event, ServerFault, parse_notification
 from execsrv.client.outbox import Outbox
 from execsrv.client.stdio_stream import MessageStream
@@ -65,6 +67,7 @@ class JsonChannel:
         self._stream = stream
         self._on_event = on_event
         self._on_closed = on_closed
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._ids = itertools.count(1)
         self._pending: dict[jsonrpc.Id, _Pending] = {}
@@ -77,6 +80,7 @@ class JsonChannel:
         self, method: str, params: Result, timeout: float | None = None, on_result: OnResult | None = None
     ) -> Result:
         """Send a request and wait for its answer. See Channel."""
+        refuse_fork(self._pid)
         deadline = Deadline(timeout)
         id = next(self._ids)
         message = bytes(jsonrpc.request(id, method, params))

@@ -10,6 +10,7 @@ program that uses both may miss an exit code (-1), or be told that a command can
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 from collections import deque
@@ -23,6 +24,7 @@ from gevent.event import Event as HubEvent
 from execsrv.client.channel import OnClosed, OnEvent, OnResult, Result
 from execsrv.client.deadline import Deadline
 from execsrv.client.errors import CallTimeout, ClosedError, ServerError
+from execsrv.client.lifetime import refuse_fork
 from execsrv.client.notifications import Event
 from execsrv.config import ExecServerConfig
 from execsrv.errors import RpcError
@@ -47,6 +49,7 @@ class InProcessChannel:
     def __init__(self, config: ExecServerConfig, on_event: OnEvent, on_closed: OnClosed) -> None:
         self._on_event = on_event
         self._on_closed = on_closed
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._waiting: set[queue.SimpleQueue[Outcome]] = set()
         self._failure: ClosedError | None = None
@@ -57,6 +60,7 @@ class InProcessChannel:
         self, method: str, params: Result, timeout: float | None = None, on_result: OnResult | None = None
     ) -> Result:
         """Call a method on the hub and wait for its result. See Channel."""
+        refuse_fork(self._pid)
         outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
 
         def finish(outcome: Outcome) -> None:

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from execsrv.client.errors import ClosedError
+
 
 class Closable(Protocol):
     """What has to be ended: a connection, or the keeper of some processes."""
@@ -70,6 +72,12 @@ def close(owned: Closable) -> None:
     if owned in _open:
         owned.close()
         _open.discard(owned)
+
+
+def refuse_fork(pid: int) -> None:
+    """Raise ClosedError in a fork of the process ``pid``: the threads of a connection stay with the original."""
+    if os.getpid() != pid:
+        raise ClosedError("it belongs to the process that this one is a fork of")
 
 
 def _close_all() -> None:

@@ -15,7 +15,7 @@ from endings import gone
 from fake_server import WAIT, FakeServer
 from gevent.threadpool import ThreadPool
 
-from execsrv import ExecServerClient
+from execsrv import ClosedError, ExecServerClient
 from execsrv.client.lifetime import close, close_with, when_dropped
 
 
@@ -125,6 +125,20 @@ def test_forked_child_leaves_the_connection_alone(fake: FakeServer, fake_client:
     if pid == 0:
         fake_client.close()
         os._exit(0)
+    assert os.waitpid(pid, 0) == (pid, 0)
+    assert fake_client.call("process/terminate") == {"running": True}
+
+
+def test_forked_child_cannot_use_the_connection(fake: FakeServer, fake_client: ExecServerClient) -> None:
+    """It is told so at once, since the threads that would answer it are its parent's."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(int(WAIT))  # which ends it
+        try:
+            fake_client.run(["true"])
+        except ClosedError:
+            os._exit(0)
+        os._exit(1)
     assert os.waitpid(pid, 0) == (pid, 0)
     assert fake_client.call("process/terminate") == {"running": True}
 
