@@ -172,7 +172,7 @@ def _serve(args: argparse.Namespace) -> int:
     from execsrv.server import daemon
     from execsrv.server.listen import ListenError, parse_listen_url
 
-    gc.freeze()
+    gc.freeze()  # or the next collection would look through it all
     gc.enable()
     config = ExecServerConfig(**{field: getattr(args, field) for field in LIMITS})
     try:

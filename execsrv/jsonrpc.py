@@ -1,7 +1,8 @@
-"""The envelope: bytes to a Request, Notification or Response, and back. No I/O, no state. Bytes become base64 text.
+"""The envelope: bytes to a Request, Notification or Response, and back. No I/O, no state.
 
 A fast parser does the work. What it refuses, or bends (a lone surrogate, an integer beyond 64 bits), goes through
-the standard library's parser, so that the fault is answered under its own id.
+the standard library's parser, so that the fault is answered under its own id. Bytes in a value are written as base64
+text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import orjson
 import pybase64
 
 from execsrv.errors import InvalidRequest, ParseError, RpcError
+from execsrv.wire import encode_base64
 
 Id: TypeAlias = int | str
 
@@ -23,7 +25,6 @@ NO_ID = -1
 
 #: Longest integer that is taken as an id, in decimal digits.
 MAX_ID_DIGITS = 1000
-
 
 #: Longest base64 text, in bytes, that is copied into its message; what is longer is a part of its own.
 LONGEST_COPIED = 4096
@@ -169,13 +170,9 @@ def _encode(envelope: dict[str, Any]) -> Encoded:
 
     try:
         text = orjson.dumps(envelope, fragment)
-    except orjson.JSONEncodeError:  # an id of more than 64 bits, or a string with a lone surrogate
-        return Encoded(json.dumps(envelope, default=_base64, separators=(",", ":")).encode())
+    except orjson.JSONEncodeError:  # an id of more than 64 bits, a lone surrogate, or what is no JSON: raised here
+        return Encoded(json.dumps(envelope, default=encode_base64, separators=(",", ":")).encode())
     if not cut_out:
         return Encoded(text)
     head, *rest = text.split(_CUT)
     return Encoded(head, *chain.from_iterable(zip(cut_out, rest, strict=True)))
-
-
-def _base64(data: Any) -> str:
-    return pybase64.b64encode_as_string(data)

@@ -83,6 +83,22 @@ def test_ctrl_c_ends_the_program_without_a_traceback() -> None:
 # ---- options of the server -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("words", [["--listen", "nonsense"], []])
+def test_the_server_collects_its_garbage(words: list[str]) -> None:
+    """But leaves alone what was imported, whether it serves or not."""
+    script = f"""
+import gc
+from execsrv.cli import main
+try:
+    main({words!r})
+finally:
+    print("garbage", gc.isenabled(), gc.get_freeze_count() > 0)
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+    assert b"garbage True True\n" in done.stdout + done.stderr  # a server on stdio lets no print out but there
+
+
 def test_defaults_are_those_of_the_configuration() -> None:
     """There is an option for every field and no other."""
     args = make_parser().parse_args([])

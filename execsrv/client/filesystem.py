@@ -11,8 +11,8 @@ from execsrv.client.file_errors import os_errors
 from execsrv.client.paths import AnyPath, parent, wire_path
 from execsrv.client.remote_file import BLOCK_BYTES, Caller, Mode, open_remote
 from execsrv.config import MIB
-from execsrv.protocol.files import DirectoryEntry, Metadata, ReadFileResult
-from execsrv.wire import encode_base64, from_wire
+from execsrv.protocol.files import DirectoryEntry, Metadata
+from execsrv.wire import decode_base64, encode_base64, from_wire
 
 #: The longest content that is sent in one message: a longer one would hold up everything else on the connection.
 ONE_MESSAGE_BYTES = 8 * MIB
@@ -61,7 +61,7 @@ class FileSystem:
     def read_bytes(self, path: AnyPath) -> bytes:
         """The content of a regular file: in one message, or in blocks when the server finds that too long."""
         try:
-            return from_wire(ReadFileResult, self._call("fs/readFile", path)).data_base64
+            return decode_base64(self._call("fs/readFile", path)["dataBase64"])
         except ServerError as error:
             if error.kind != "tooLarge" or not self._has_blocks:
                 raise

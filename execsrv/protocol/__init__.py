@@ -2,6 +2,6 @@
 
 Server and client share these. Field names are the wire's names in snake_case (``wire.py`` converts); the JSON Schema
 files say which values are allowed. ``bytes`` travel as base64 in results and events; in params the base64 text is
-kept, since only the handler may judge it. Change none of them: they are not frozen only because the making of so many
-frozen classes would be a tenth of the server's start-up.
+kept, since only the handler may judge it. Nobody changes one: they are not frozen only because making so many frozen
+classes would be a tenth of the start-up.
 """

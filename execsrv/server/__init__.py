@@ -7,5 +7,5 @@
                   ├ processes/            start, watch, read, signal and reap children
                   └ filesystem            files
 
-    workers ── threads                    native threads for what may block, beside them all
+    workers ── threads                    for starts and file requests, shared by all connections
 """

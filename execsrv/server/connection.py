@@ -41,7 +41,7 @@ LOOK_S = 0.5
 class Connection:
     """Serves one transport until its end. One greenlet reads (``serve``), each call that waits has its own.
 
-    Whoever has something to send sends it, if that takes no waiting; else a greenlet that is there for it does.
+    Whoever has something to send sends it, if that needs no waiting; else the sending greenlet does.
     """
 
     def __init__(self, transport: Transport, config: ExecServerConfig, workers: Workers) -> None:
@@ -53,7 +53,7 @@ class Connection:
         self._open_requests = 0
         self._open_bytes = 0
         self._answered = Condition()
-        self._taking = False
+        self._taking = False  # is a message being taken? what it gives is sent together with what follows
         self._sender: gevent.Greenlet[[], None] | None = None
 
     def serve(self) -> None:
@@ -81,7 +81,7 @@ class Connection:
     def _read(self) -> None:
         while self._take_next():
             if self._open_requests or self._outbox.has_batch:
-                self._flush()
+                self._flush()  # nobody waits for the next message
                 gevent.sleep(0)  # what it started goes first, so that the bounds count it
             self._wait_for_room()
 
@@ -160,7 +160,10 @@ class Connection:
         self._flush()
 
     def _flush(self) -> None:
-        """Let what waits be sent, but not while a message is taken: others may follow, to be answered together."""
+        """Send what waits as far as that needs no waiting, and call the sending greenlet for the rest.
+
+        Nothing is sent while a message is taken: more may follow.
+        """
         if self._taking:
             return
         messages = self._outbox.take()
@@ -172,7 +175,7 @@ class Connection:
     def _send(self) -> None:
         try:
             while self._outbox.wait_for_call():
-                self._transport.send(self._outbox.take())
+                self._transport.send(self._outbox.take())  # nothing new while a rest of ``send_now`` is to go first
                 self._outbox.sent()
         except TransportClosed as error:
             log.debug("cannot send: %s", error)
@@ -199,7 +202,7 @@ class _OutboxSink:
         else:  # there are so many of these as there are requests, so the same bound holds
             self._outbox.put_answer(message, ordered=True)
         if isinstance(event, ProcessStarted | ProcessExited):
-            self._outbox.call_sender()  # more may follow
+            self._outbox.call_sender()  # output follows a start, the close an exit, mostly at once: in one write
         else:
             self._flush()
 

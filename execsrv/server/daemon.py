@@ -92,12 +92,13 @@ def longest_end(config: ExecServerConfig) -> float:
 def prepare() -> None:
     """Before anything is served by this program, and after its last fork.
 
-    Keeps inherited descriptors from children, allows many of our own, reads our files, and reaps orphans if it must.
+    Keeps inherited descriptors from children, allows many of our own, reads our files, lets the garbage collector leave
+    alone what is there, and reaps orphans if it must.
     """
     seal_descriptors()
     raise_own_limit()
     schemas.load_all()
-    gc.freeze()  # what is there now stays, and need not be looked through again and again
+    gc.freeze()
     gevent.config.track_greenlet_tree = False  # or each of the many greenlets keeps a copy of the stack it came from
     if adopts_orphans():
         start_reaping()

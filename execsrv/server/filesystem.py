@@ -166,7 +166,7 @@ class FileSystem:
         return Empty()
 
     def end(self) -> bool:
-        """Break off what takes long and keep nothing open from now on; True when handles are left to be closed."""
+        """Break off a copy, and keep nothing open from now on; True when handles are left to be closed."""
         self._ended = True
         return self.handles.end()
 

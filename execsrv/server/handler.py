@@ -104,8 +104,8 @@ class Handler:
     def end(self, reason: ExitReason, timeout: float) -> None:
         """End the processes as ``end_processes`` does, then close the files that are open. Twice is harmless.
 
-        That is done on a thread of the file requests. One that is in work is not waited for: it closes its own. A
-        copy is broken off, since it need never end.
+        They are closed on a thread of the file requests. A request under way is not waited for: it closes its own
+        handle; only a copy, which need never end, is broken off.
         """
         self.end_processes(reason, timeout)
         if self.files.end():

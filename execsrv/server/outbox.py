@@ -24,7 +24,7 @@ BATCH_ANSWERS = 16
 
 
 class Outbox:
-    """Two queues of what is to be sent; it tells nobody by itself, so that much can be put before it is sent.
+    """Two queues of what is to be sent. Putting wakes nobody, so that several messages can leave together.
 
     An answer overtakes the output that waits, unless it is ``ordered``. Whoever takes messages says when they are
     ``sent``; until then none are given to anybody else.
@@ -53,7 +53,7 @@ class Outbox:
 
     @property
     def has_batch(self) -> bool:
-        """Do so many answers wait that it is time to send them?"""
+        """Are there so many answers, or with those being sent so many bytes of them, that they should go now?"""
         return len(self._answers) >= BATCH_ANSWERS or self._answer_bytes >= BATCH_BYTES
 
     def turn(self) -> AbstractContextManager[None]:
@@ -105,13 +105,16 @@ class Outbox:
             self._answer_room.notify_all()
 
     def wait_for_call(self) -> bool:
-        """Wait until somebody calls for the greenlet that sends; False: it is closed, and everything is sent."""
+        """Wait until something is left to send and ``call_sender`` told so; at once if something is left already.
+
+        False: it is closed, and everything is sent.
+        """
         while self.is_idle and not self._closed:
             self._called.wait()
         return not self.is_idle
 
     def call_sender(self) -> None:
-        """There is something to send, and it may take waiting."""
+        """Wake the sending greenlet: something is to be sent, perhaps with waiting."""
         self._called.notify()
 
     def close(self, discard: bool) -> None:

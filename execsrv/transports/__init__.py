@@ -1,6 +1,7 @@
 """Ways to move messages on the server's side. They know nothing of methods.
 
-A transport belongs to the hub of the thread that makes it; its methods are called from that hub's greenlets.
+A transport belongs to the hub of the thread that makes it; its methods are called from that hub's greenlets, and
+``send_now`` also from the hub itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class TransportClosed(Exception):
 
 
 class Transport(Protocol):
-    """Messages in both directions. One greenlet receives, one sends, any may close."""
+    """Messages in both directions. One greenlet receives, one at a time sends, any may close."""
 
     def receive(self, before_wait: Callable[[], object]) -> bytes | None:
         """Wait for the next message; None at the end, and then always. Raises MessageTooLarge.
@@ -38,9 +39,9 @@ class Transport(Protocol):
         """
 
     def send_now(self, messages: Sequence[Encoded]) -> bool:
-        """Send these messages, from any greenlet or the hub, while nobody sends: are they all sent?
+        """Send as much of these as needs no waiting; call it only while nobody sends.
 
-        Else the next ``send`` must follow, which sends the rest first; it also says why nothing could be sent.
+        True: all are sent. False: ``send`` must follow; it sends the rest first, and raises if nothing can be sent.
         """
 
     def is_hung_up(self) -> bool:

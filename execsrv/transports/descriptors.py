@@ -151,9 +151,9 @@ class Sink(_Channel):
         self._torn = False
 
     def write_now(self, buffers: Sequence[Buffer]) -> bool:
-        """Write what there is room for of these, while nobody writes: is all written? Else ``write`` must follow.
+        """Write as much of these as there is room for; call it only while nobody writes.
 
-        An error is left for that to find.
+        True: all is written. False: ``write`` must follow; it writes the rest first, and raises if nothing can be.
         """
         self._rest = [*self._rest, *buffers]
         if not (self._blocks or self._torn or self._stopped.is_set()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from websockets.exceptions import ProtocolError
@@ -169,11 +169,7 @@ def encode(messages: Sequence[Encoded]) -> Iterator[Piece]:
     piece: list[bytes | memoryview] = []
     size = 0
     for message in messages:
-        if message.size <= FRAGMENT_BYTES:
-            frames: Iterable[Piece] = ([_header(Opcode.TEXT, message.size, fin=True), *message.parts],)
-        else:
-            frames = _fragments(message)
-        for frame in frames:
+        for frame in _frames(message):
             piece += frame
             size += sum(map(len, frame))
             if size >= FRAGMENT_BYTES:
@@ -183,7 +179,11 @@ def encode(messages: Sequence[Encoded]) -> Iterator[Piece]:
         yield piece
 
 
-def _fragments(message: Encoded) -> Iterator[Piece]:
+def _frames(message: Encoded) -> Iterator[Piece]:
+    """The frames of one message: a header and a payload each."""
+    if message.size <= FRAGMENT_BYTES:
+        yield [_header(Opcode.TEXT, message.size, fin=True), *message.parts]
+        return
     opcode, left = Opcode.TEXT, message.size
     for payload in _cut(message.parts):
         size = sum(map(len, payload))
@@ -193,7 +193,7 @@ def _fragments(message: Encoded) -> Iterator[Piece]:
 
 
 def _cut(parts: Sequence[bytes]) -> Iterator[Piece]:
-    """Parts anew, FRAGMENT_BYTES at a time."""
+    """The same bytes in payloads of FRAGMENT_BYTES, the last one shorter."""
     payload: list[memoryview] = []
     room = FRAGMENT_BYTES
     for part in parts:

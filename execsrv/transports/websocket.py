@@ -90,7 +90,7 @@ class WebSocketTransport(WebSocket):  # type: ignore[misc]  # gevent-websocket h
     def send(self, messages: Sequence[Encoded]) -> None:
         """Send each as a text message, in fragments when it is long; see Transport."""
         self._pieces.extend(frames.encode(messages))
-        self._write([])  # what send_now has left of a piece
+        self._write([])  # first what ``send_now`` has left of a piece
         while self._pieces:
             if self.closed:
                 raise TransportClosed("the connection is closed")

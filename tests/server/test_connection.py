@@ -201,15 +201,22 @@ def test_answers_to_what_came_together_are_sent_together(peer: Peer) -> None:
     assert peer.transport.batches == [BATCH_ANSWERS, 3]
 
 
+def test_the_exit_leaves_together_with_the_close_that_follows_at_once(peer: Peer) -> None:
+    """Nobody needs it earlier."""
+    peer.start("p", "true")
+    peer.transport.wait_until(lambda: any(message.get("method") == "process/closed" for message in peer.sent))
+    assert [message.get("method") for message in peer.sent[-2:]] == ["process/exited", "process/closed"]
+    assert peer.transport.batches[-1] >= 2
+
+
 def test_what_cannot_be_sent_at_once_is_sent_later(peer: Peer) -> None:
     """By another greenlet: nobody who has something to say waits for a peer that does not read."""
-    peer.transport.is_reading = False
+    peer.stop_reading()
     before = len(peer.sent)
     ids = [peer.ask("no/such") for _ in range(3)]
     peer.start("p", "true")
     look_until(lambda: peer.transport.is_drained)
-    peer.transport.is_reading = True
-    peer.transport.has_changed()
+    peer.read_again()
     peer.transport.wait_until(lambda: any(message.get("method") == "process/closed" for message in peer.sent))
     assert [message["id"] for message in peer.sent[before : before + 3]] == ids
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import queue
 import resource
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -412,8 +414,16 @@ def test_the_end_breaks_off_a_copy(files: FileSystem, tmp_path: Path) -> None:
     source = tmp_path / "source"
     with open(source, "wb") as file:
         file.truncate(1 << 42)
-    with ThreadPoolExecutor(1) as threads:
-        copying = threads.submit(files.copy, CopyParams(str(source), "/dev/null"))
-        assert not files.end()
-        with pytest.raises(InternalError, match="Operation canceled"):
-            copying.result(timeout=20)
+    outcome: queue.SimpleQueue[RpcError] = queue.SimpleQueue()
+
+    def copy() -> None:
+        with pytest.raises(RpcError) as caught:
+            files.copy(CopyParams(str(source), "/dev/null"))
+        outcome.put(caught.value)
+
+    threading.Thread(target=copy, daemon=True).start()
+    deadline = time.monotonic() + 20
+    while str(source) not in {target for _, target in open_descriptors()}:
+        assert time.monotonic() < deadline
+    assert not files.end()
+    assert outcome.get(timeout=20).message.endswith(": Operation canceled")

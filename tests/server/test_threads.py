@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import gevent
 import pytest
+from gevent.event import Event
 
 from execsrv.errors import NotFound
 from execsrv.server.threads import Threads
@@ -83,16 +84,16 @@ def test_there_are_no_more_threads_than_needed(threads: Threads) -> None:
 
 
 def test_there_are_no_more_threads_than_allowed(threads: Threads) -> None:
-    """Further calls wait, in order, until one is free."""
-    gate, order = Gate(), list[int]()
+    """Further calls wait until one is free."""
+    gate = Gate()
     busy = [gevent.spawn(threads.call, gate) for _ in range(3)]
     gate.wait_for(3)
-    late = [gevent.spawn(threads.call, order.append, number) for number in range(5)]
-    gevent.sleep(0.01)
-    assert order == [] and len(set(gate.idents)) == 3
+    late = [gevent.spawn(threads.call, threading.get_native_id) for _ in range(5)]
+    gevent.idle()
     gate.open()
     gevent.joinall([*busy, *late], raise_error=True)
-    assert sorted(order) == [0, 1, 2, 3, 4]
+    assert len(set(gate.idents)) == 3
+    assert {call.value for call in late} <= set(gate.idents)
 
 
 def test_many_calls_all_get_their_own_answer(threads: Threads) -> None:
@@ -102,24 +103,26 @@ def test_many_calls_all_get_their_own_answer(threads: Threads) -> None:
     assert [call.value for call in calls] == [divmod(number, 7) for number in range(500)]
 
 
-def test_a_killed_caller_is_not_disturbed_later(threads: Threads) -> None:
+def test_a_killed_caller_is_not_disturbed_later() -> None:
     """What its call gives is nobody's; the thread is free again."""
-    gate, resumed = Gate(), list[object]()
+    threads, gate, over = Threads(1), Gate(), Event()
 
-    def caller() -> None:
+    def caller() -> bool:
         try:
             threads.call(gate)
         except gevent.GreenletExit:
-            resumed.append(gevent.sleep(0.05))
+            return over.wait(PATIENCE)
+        return False
 
     greenlet = gevent.spawn(caller)
     gate.wait_for(1)
     greenlet.kill(block=False)
-    gevent.sleep(0)
+    gevent.idle()
     gate.open()
-    assert threads.call(int, "1") == 1
-    greenlet.join()
-    assert resumed == [None]
+    assert threads.call(threading.get_native_id) == gate.idents[0]
+    over.set()
+    assert greenlet.get(timeout=PATIENCE) is True
+    threads.close()
 
 
 def test_threads_end_when_they_are_closed() -> None:
@@ -145,22 +148,33 @@ def test_idle_threads_keep_no_program_alive() -> None:
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
-def test_without_any_thread_a_call_fails(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one it waits for that."""
+@pytest.fixture
+def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From this call on the system gives no thread."""
 
     def refuse(*_: object) -> int:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("execsrv.server.threads._start_thread", refuse)
+    return lambda: monkeypatch.setattr("execsrv.server.threads._start_thread", refuse)
+
+
+def test_a_call_fails_when_there_is_no_thread(threads: Threads, no_more_threads: Callable[[], None]) -> None:
+    """The system is out of them."""
+    no_more_threads()
     with pytest.raises(RuntimeError):
         threads.call(int, "1")
-    monkeypatch.undo()
+
+
+def test_a_call_waits_for_a_thread_when_there_is_no_other(
+    threads: Threads, no_more_threads: Callable[[], None]
+) -> None:
+    """One that runs already will do."""
     gate = Gate()
     first = gevent.spawn(threads.call, gate)
     gate.wait_for(1)
-    monkeypatch.setattr("execsrv.server.threads._start_thread", refuse)
+    no_more_threads()
     second = gevent.spawn(threads.call, int, "2")
-    gevent.sleep(0)
+    gevent.idle()
     gate.open()
     gevent.joinall([first, second], raise_error=True)
     assert second.value == 2

@@ -133,13 +133,17 @@ def test_nothing_is_written_after_a_write_cut_short(pipe: tuple[int, int]) -> No
     writer = gevent.spawn(sink.write, [bytes(1_000_000)])
     waiting(sink)
     writer.kill()
-    Source(pipe[0]).read(1_000_000)
+    source = Source(pipe[0])
+    source.read(1_000_000)
+    assert not sink.write_now([b"x"])
     with pytest.raises(TransportClosed):
         sink.write([b"x"])
+    os.close(pipe[1])
+    assert source.read(100) == b""
 
 
-def test_what_fits_is_written_at_once(pipe: tuple[int, int]) -> None:
-    """Without a switch, however many parts there are."""
+def test_so_many_parts_are_written_at_once_as_the_system_takes(pipe: tuple[int, int]) -> None:
+    """The others by the next call."""
     parts = [b"%04d" % number for number in range(2_000)]
     sink = Sink(pipe[1])
     assert not sink.write_now(parts)  # as many as the system takes at once

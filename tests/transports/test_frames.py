@@ -6,8 +6,8 @@ import os
 import tracemalloc
 
 import pytest
-from transport_peers import encoded, masked
-from websockets.frames import CloseCode, Opcode
+from transport_peers import as_messages, masked
+from websockets.frames import CloseCode, Frame, Opcode
 
 from execsrv.jsonrpc import Encoded
 from execsrv.transports import frames
@@ -152,13 +152,20 @@ def frames_of(data: bytes) -> list[tuple[int, int, int]]:
 
 def pieces_of(*messages: bytes) -> list[bytes]:
     """What these messages are sent as."""
-    return [b"".join(piece) for piece in encode(encoded(*messages))]
+    return [b"".join(piece) for piece in encode(as_messages(*messages))]
 
 
 def test_small_messages_share_a_piece() -> None:
     """One write for all of them, a frame each."""
     assert pieces_of(b"a", b"", b"x" * 200) == [b"\x81\x01a\x81\x00\x81\x7e\x00\xc8" + b"x" * 200]
     assert pieces_of() == []
+
+
+@pytest.mark.parametrize("size", [125, 126, 65535, 65536])
+def test_the_length_is_written_as_short_as_can_be(size: int) -> None:
+    """Which the RFC demands (section 5.2)."""
+    message = os.urandom(size)
+    assert pieces_of(message) == [Frame(Opcode.TEXT, message).serialize(mask=False)]
 
 
 def test_a_long_message_is_cut() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import gevent
 import pytest
-from transport_peers import encoded, nothing
+from transport_peers import as_messages, nothing
 
 from execsrv.transports import MessageTooLarge, TransportClosed
 from execsrv.transports.descriptors import Source
@@ -156,18 +156,18 @@ def test_receive_waits_without_end_of_file(make_wire: Callable[..., Wire]) -> No
 def test_send_writes_a_line_a_message(make_wire: Callable[..., Wire]) -> None:
     """Messages are joined by newlines."""
     wire = make_wire()
-    wire.transport.send(encoded(b"one", b"two"))
-    wire.transport.send(encoded(b"three"))
+    wire.transport.send(as_messages(b"one", b"two"))
+    wire.transport.send(as_messages(b"three"))
     assert os.read(wire.output, 100) == b"one\ntwo\nthree\n"
 
 
 def test_lines_are_sent_at_once_as_far_as_they_fit(make_wire: Callable[..., Wire]) -> None:
     """And the rest by the next send, before what that is given."""
     wire = make_wire()
-    assert wire.transport.send_now(encoded(b"one", b"two"))
+    assert wire.transport.send_now(as_messages(b"one", b"two"))
     assert os.read(wire.output, 100) == b"one\ntwo\n"
-    assert not wire.transport.send_now(encoded(b"x" * 1_000_000))
-    sender = gevent.spawn(wire.transport.send, encoded(b"last"))
+    assert not wire.transport.send_now(as_messages(b"x" * 1_000_000))
+    sender = gevent.spawn(wire.transport.send, as_messages(b"last"))
     os.set_blocking(wire.output, False)
     source, got = Source(wire.output), b""
     while not got.endswith(b"last\n"):
@@ -188,7 +188,7 @@ def test_it_is_told_before_it_waits(make_wire: Callable[..., Wire]) -> None:
 def test_send_waits_for_a_slow_peer(make_wire: Callable[..., Wire]) -> None:
     """More than a pipe holds arrives whole."""
     wire = make_wire()
-    sender = gevent.spawn(wire.transport.send, encoded(b"x" * 1_000_000))
+    sender = gevent.spawn(wire.transport.send, as_messages(b"x" * 1_000_000))
     got = 0
     os.set_blocking(wire.output, False)
     while got < 1_000_001:
@@ -204,14 +204,14 @@ def test_send_to_nobody_says_closed(make_wire: Callable[..., Wire]) -> None:
     wire = make_wire()
     os.close(wire.output)
     with pytest.raises(TransportClosed):
-        wire.transport.send(encoded(b"x"))
+        wire.transport.send(as_messages(b"x"))
 
 
 def test_close_wakes_who_waits(make_wire: Callable[..., Wire]) -> None:
     """A waiting receive ends, a waiting send fails, and later ones at once."""
     wire = make_wire()
     receiver = gevent.spawn(wire.transport.receive, nothing)
-    sender = gevent.spawn(wire.transport.send, encoded(b"x" * 1_000_000))
+    sender = gevent.spawn(wire.transport.send, as_messages(b"x" * 1_000_000))
     gevent.sleep(0)
     wire.transport.close()
     wire.transport.close()
@@ -220,7 +220,7 @@ def test_close_wakes_who_waits(make_wire: Callable[..., Wire]) -> None:
         sender.get()
     assert wire.transport.receive(nothing) is None
     with pytest.raises(TransportClosed):
-        wire.transport.send(encoded(b"x"))
+        wire.transport.send(as_messages(b"x"))
 
 
 def test_close_closes_both_descriptors(make_wire: Callable[..., Wire]) -> None:
@@ -250,7 +250,7 @@ def test_files_will_do(tmp_path: Path) -> None:
     sink = tmp_path / "out"
     transport = StdioTransport(os.open(source, os.O_RDONLY), os.open(sink, os.O_WRONLY | os.O_CREAT), LIMIT)
     assert messages(transport) == [b"one", b"two"]
-    transport.send(encoded(b"done"))
+    transport.send(as_messages(b"done"))
     transport.close()
     assert sink.read_bytes() == b"done\n"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import gevent
 import pytest
 from gevent.event import Event
-from transport_peers import PATIENCE, HubThread, RawClient, Server, encoded, masked, nothing
+from transport_peers import PATIENCE, HubThread, RawClient, Server, as_messages, masked, nothing
 from websockets.exceptions import ConnectionClosedError
 from websockets.frames import Opcode
 from websockets.sync.client import connect as connect_properly
@@ -126,7 +126,7 @@ def test_a_reset_is_the_end(start_server: Start, connect: Connect, hub: HubThrea
     client.close()
     assert server.message() is None
     with pytest.raises(TransportClosed):
-        hub.call(server.transport().send, encoded(b"x"))
+        hub.call(server.transport().send, as_messages(b"x"))
 
 
 # ---- out -------------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_messages_to_a_real_client_arrive(start_server: Start, hub: HubThread) -
     server = start_server()
     long = os.urandom(2 * MIB).hex()
     with connect_properly(server.url, max_size=None) as client:
-        sent = hub.submit(server.transport().send, encoded(b"one", b"", b"two", long.encode(), b"three"))
+        sent = hub.submit(server.transport().send, as_messages(b"one", b"", b"two", long.encode(), b"three"))
         assert [client.recv(PATIENCE) for _ in range(5)] == ["one", "", "two", long, "three"]
         sent.result(PATIENCE)
 
@@ -147,10 +147,10 @@ def test_messages_are_sent_at_once_as_far_as_they_fit(start_server: Start, conne
     server = start_server()
     client = connect(server).upgraded()
     transport = server.transport()
-    assert hub.call(transport.send_now, encoded(b"one", b"two"))
+    assert hub.call(transport.send_now, as_messages(b"one", b"two"))
     assert [client.frame() for _ in range(2)] == [(True, Opcode.TEXT, b"one"), (True, Opcode.TEXT, b"two")]
-    assert not hub.call(transport.send_now, encoded(FLOOD))
-    sent = hub.submit(transport.send, encoded(b"last"))
+    assert not hub.call(transport.send_now, as_messages(FLOOD))
+    sent = hub.submit(transport.send, as_messages(b"last"))
     got = b""
     while not got.endswith(b"last"):
         frame = client.frame()
@@ -160,13 +160,32 @@ def test_messages_are_sent_at_once_as_far_as_they_fit(start_server: Start, conne
     sent.result(PATIENCE)
 
 
+def test_nothing_is_sent_at_once_while_something_else_is_written(
+    start_server: Start, connect: Connect, hub: HubThread
+) -> None:
+    """A message that was begun is ended first."""
+    server = start_server()
+    client = connect(server).upgraded()
+    transport = server.transport()
+    sent = hub.submit(transport.send, as_messages(FLOOD))
+    client.file.peek()  # it has begun
+    assert not hub.call(transport.send_now, as_messages(b"after"))
+    got = b""
+    while not got.endswith(b"after"):
+        frame = client.frame()
+        assert frame
+        got += frame[2]
+    assert got == FLOOD + b"after"
+    sent.result(PATIENCE)
+
+
 def test_nothing_is_sent_at_once_on_a_closed_connection(start_server: Start, connect: Connect, hub: HubThread) -> None:
     """The next send tells that it is."""
     server = start_server()
     connect(server).upgraded()
     transport = server.transport()
     hub.call(transport.close)
-    assert not hub.call(transport.send_now, encoded(b"x"))
+    assert not hub.call(transport.send_now, as_messages(b"x"))
     with pytest.raises(TransportClosed):
         hub.call(transport.send, [])
 
@@ -193,7 +212,7 @@ def test_a_stuck_send_blocks_neither_reading_nor_pongs(start_server: Start, conn
     """Messages still come in; the latest ping is answered between two fragments."""
     server = start_server()
     client = connect(server).upgraded()
-    sent = hub.submit(server.transport().send, encoded(FLOOD))
+    sent = hub.submit(server.transport().send, as_messages(FLOOD))
     client.file.peek()  # it has begun
     for payload in (b"first", b"second", b"last"):
         client.send(payload, Opcode.PING)
@@ -225,14 +244,14 @@ def test_a_killed_send_spoils_the_stream(start_server: Start, connect: Connect, 
     transport = server.transport()
 
     def send_and_be_killed() -> None:
-        sender = gevent.spawn(transport.send, encoded(FLOOD))
+        sender = gevent.spawn(transport.send, as_messages(FLOOD))
         while transport._sink.waiting_since is None:  # type: ignore[attr-defined]
             gevent.sleep(0)
         sender.kill()
 
     hub.call(send_and_be_killed)
     with pytest.raises(TransportClosed):
-        hub.call(transport.send, encoded(b"x"))
+        hub.call(transport.send, as_messages(b"x"))
     client.close()
 
 
@@ -251,7 +270,7 @@ def test_close_says_goodbye_and_wakes_the_receiver(start_server: Start, connect:
     hub.call(transport.close)
     assert hub.call(transport.receive, nothing) is None
     with pytest.raises(TransportClosed):
-        hub.call(transport.send, encoded(b"x"))
+        hub.call(transport.send, as_messages(b"x"))
 
 
 def test_close_cuts_a_long_message_off(start_server: Start, connect: Connect, hub: HubThread) -> None:
@@ -259,7 +278,7 @@ def test_close_cuts_a_long_message_off(start_server: Start, connect: Connect, hu
     server = start_server()
     client = connect(server).upgraded()
     transport = server.transport()
-    sent = hub.submit(transport.send, encoded(FLOOD))
+    sent = hub.submit(transport.send, as_messages(FLOOD))
     client.file.peek()
     hub.submit(transport.close)
     while not hub.call(getattr, transport, "closed"):
@@ -274,7 +293,7 @@ def test_close_wakes_a_stuck_send(start_server: Start, connect: Connect, hub: Hu
     server = start_server()
     client = connect(server).upgraded()
     transport = server.transport()
-    sent = hub.submit(transport.send, encoded(FLOOD))
+    sent = hub.submit(transport.send, as_messages(FLOOD))
     client.file.peek()
     hub.call(transport.close)
     assert server.message() is None
@@ -287,7 +306,7 @@ def test_the_peer_may_leave_while_we_close(start_server: Start, connect: Connect
     server = start_server()
     client = connect(server).upgraded()
     transport = server.transport()
-    sent = hub.submit(transport.send, encoded(FLOOD))
+    sent = hub.submit(transport.send, as_messages(FLOOD))
     client.file.peek()
     closed = hub.submit(transport.close)
     client.socket.shutdown(socket.SHUT_WR)
@@ -333,7 +352,7 @@ def test_a_peer_that_does_not_read_is_not_judged(start_server: Start, connect: C
     """It outlives one that is silent, and goes on."""
     server = start_server(ping_interval=0.05)
     client = connect(server).upgraded()
-    sent = hub.submit(server.transport().send, encoded(FLOOD))
+    sent = hub.submit(server.transport().send, as_messages(FLOOD))
     client.file.peek()
     wait_for_a_death(server, connect)
     assert server.message() is None

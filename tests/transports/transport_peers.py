@@ -37,7 +37,7 @@ def nothing() -> None:
     """What to do before a wait."""
 
 
-def encoded(*messages: bytes) -> list[Encoded]:
+def as_messages(*messages: bytes) -> list[Encoded]:
     """Messages for a transport."""
     return [Encoded(message) for message in messages]
 

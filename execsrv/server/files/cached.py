@@ -22,8 +22,9 @@ _AT_FDCWD = -100
 _RESOLVE_CACHED = 0x20
 _HOW = struct.pack("=QQQ", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, 0, _RESOLVE_CACHED)
 
-#: File systems that this machine serves itself, by their type (statfs(2)): ext, xfs, btrfs, f2fs, overlay, tmpfs.
-_TMPFS = 0x01021994
+_TMPFS = 0x01021994  # statfs(2)
+
+#: File systems that this machine serves itself, by their type: ext, xfs, btrfs, f2fs, overlay, tmpfs.
 _LOCAL = {0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x794C7630, _TMPFS}
 _STATFS_BYTES = 256
 
@@ -45,7 +46,7 @@ def cached_content(path: bytes, max_bytes: int) -> bytes | None:
         status = None if fd is None else status_of_opened(fd)
         if fd is None or status is None or not stat.S_ISREG(status.mode) or status.size > max_bytes:
             return None
-        # A tmpfs can't be told not to wait, nor need it be: its files are memory, like our own.
+        # A tmpfs refuses RWF_NOWAIT. Its files are memory and, like our own, wait only when they were swapped out.
         flags = 0 if _file_system(fd) == _TMPFS else os.RWF_NOWAIT
         return _read(f"/proc/self/fd/{fd}", status.size, flags)
 

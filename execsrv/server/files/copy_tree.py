@@ -36,7 +36,7 @@ COPY_CHUNK_BYTES = 1024 * 1024
 def copy(source: bytes, destination: bytes, recursive: bool, check: Callable[[], object]) -> None:
     """Copy the file, link or directory at ``source`` to ``destination``, merging directories, replacing files.
 
-    ``check()`` is called again and again: what it raises ends the work, and is raised.
+    ``check()`` is called for every entry and every chunk; what it raises ends the copy and is raised.
 
     Raises InvalidRequest for a directory when not ``recursive`` or when it would be copied into itself, and for
     what is neither file, directory nor link; else OSError.
@@ -76,7 +76,7 @@ class _Level:
 
 
 class _Copier:
-    """Copies what can take long."""
+    """Copies files and trees as long as ``check`` lets it."""
 
     def __init__(self, check: Callable[[], object]) -> None:
         self._check = check
@@ -118,6 +118,7 @@ class _Copier:
         """Copy what is no directory, and return the names of the directories."""
         directories = []
         for name, is_directory in reader.entries():
+            self._check()
             if is_directory:
                 directories.append(name)
             else:
@@ -125,7 +126,6 @@ class _Copier:
         return directories
 
     def _copy_entry(self, source: Place, destination: Place) -> None:
-        self._check()
         mode = source.stat(follow=False).st_mode
         if stat.S_ISLNK(mode):
             _copy_link(source, destination)

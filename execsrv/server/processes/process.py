@@ -225,7 +225,10 @@ class Process:
     # ---- its life --------------------------------------------------------------------------------------------------
 
     def begin(self, on_exit: Callable[[], object]) -> None:
-        """Report the start of the attached child and its output. ``on_exit()`` is called when ``finish`` is due."""
+        """Report the start of the attached child and its output; never waits.
+
+        ``on_exit()`` is called when ``finish`` is due.
+        """
         assert self._pidfd
         self._sink.put(ProcessStarted(self.process_id, self.pid))
         self._pumps = [gevent.spawn(self._pump, name, output) for name, output in self._outputs.items()]
@@ -266,7 +269,7 @@ class Process:
             ended = False
             while not ended:
                 output.wait_readable()
-                at_end = self.window.is_shut and output.is_at_end()  # which needs no room in it
+                at_end = self.window.is_shut and output.is_at_end()  # the end of a stream passes a shut window
                 if self.window.is_shut and not at_end:
                     self.window.wait()
                     continue

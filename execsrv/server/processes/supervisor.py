@@ -75,7 +75,7 @@ class Supervisor:
             raise
         if self._end_reason:
             self._kill([process], self._end_reason)
-        gevent.get_hub().loop.run_callback(self._watch, process, on_closed)  # behind the answer
+        gevent.get_hub().loop.run_callback(self._watch, process, on_closed)  # in the hub, behind the answer
 
     def abandon(self, process: Process) -> None:
         """Forget a new process: it can't be, or won't be, started."""

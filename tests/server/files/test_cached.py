@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import socket
 import stat
@@ -79,6 +81,16 @@ def test_a_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
     assert cached_content(bytes(tmp_path / "file"), 4) is None
 
 
+def is_in_memory(fd: int, size: int) -> bool:
+    """Has the kernel the first page of a file (mincore(2))? To look does not make it read."""
+    with mmap.mmap(fd, size, access=mmap.ACCESS_COPY) as mapped:
+        start = ctypes.c_char.from_buffer(mapped)
+        told = ctypes.create_string_buffer(size // mmap.PAGESIZE)
+        assert ctypes.CDLL(None).mincore(ctypes.byref(start), ctypes.c_size_t(size), told) == 0
+        del start  # or the map can't be closed
+    return bool(told.raw[0] & 1)
+
+
 def test_what_is_not_in_memory_is_not_read(tmp_path: Path) -> None:
     """A part that the kernel had to drop makes it a matter for a thread; nothing comes out short."""
     size = 64 * 1024
@@ -86,8 +98,9 @@ def test_what_is_not_in_memory_is_not_read(tmp_path: Path) -> None:
     with open(tmp_path / "file", "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    content = cached_content(bytes(tmp_path / "file"), size)
-    assert content is None or content == bytes(size)
+        if is_in_memory(file.fileno(), size):
+            pytest.skip("the kernel drops nothing")
+    assert cached_content(bytes(tmp_path / "file"), size) is None
 
 
 def test_only_regular_files_are_read(local: Path) -> None:

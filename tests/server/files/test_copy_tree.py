@@ -438,3 +438,15 @@ def test_a_check_ends_a_copy(tmp_path: Path, checks: int) -> None:
     copies = list((tmp_path / "copy").iterdir())
     assert all(file.read_bytes() == (tree / file.name).read_bytes() for file in copies)
     assert len(copies) == (1 if checks > 3 else 0)
+
+
+def test_a_check_ends_a_copy_of_directories(tmp_path: Path) -> None:
+    """There may be many of them, and not one file."""
+    for number in range(3):
+        (tmp_path / f"tree/{number}").mkdir(parents=True)
+
+    def check() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_time(lambda: copy(bytes(tmp_path / "tree"), bytes(tmp_path / "copy"), recursive=True, check=check))
