@@ -7,7 +7,6 @@ import functools
 import os
 import pwd
 import sys
-import uuid
 from urllib.parse import quote
 
 import gevent
@@ -80,7 +79,7 @@ class Handler:
         """``initialize``: once a connection."""
         if self._handshake is not Handshake.NEW:
             raise InvalidRequest("initialize may only be sent once per connection", kind="alreadyInitialized")
-        result = InitializeResult(PROTOCOL_VERSION, uuid.uuid4().hex, CAPABILITIES, environment_info())
+        result = InitializeResult(PROTOCOL_VERSION, os.urandom(16).hex(), CAPABILITIES, environment_info())
         self._handshake = Handshake.ANSWERED
         return result
 
