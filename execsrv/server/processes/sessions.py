@@ -22,23 +22,15 @@ _NOBODY = -1
 def kill_sessions(leaders: Collection[int], escaped: Collection[Identity] = ()) -> None:
     """Send SIGKILL to every process of the sessions that ``leaders`` lead, and to their descendants elsewhere.
 
-    Those are stopped first, so that they make no others meanwhile; ``escaped`` are those of them that are known. The
+    All are stopped first, so that they make no others meanwhile; ``escaped`` are those elsewhere that are known. The
     leaders must not have been reaped: until then no stranger has their number as pid, group or session.
     """
     sessions = set(leaders)
     if not sessions:
         return
-    processes = list(_families(sessions, escaped))
+    processes = _signal_sessions(sessions, sessions, escaped, signal.SIGSTOP)
     stopped = _stop_escaped(sessions, processes, escaped)
-    signal_groups(sessions, signal.SIGKILL)  # first, or a leader that waits for the others might end by itself
-    killed = sessions
-    groups = _groups_of(sessions, processes) - killed
-    for _ in range(MAX_ROUNDS):
-        signal_groups(groups, signal.SIGKILL)
-        killed = killed | groups
-        groups = _groups_of(sessions, families(sessions)) - killed
-        if not groups:
-            break
+    _signal_sessions(sessions, sessions | _groups_of(sessions, processes), escaped, signal.SIGKILL)
     _signal_each(stopped, signal.SIGKILL)
 
 
@@ -85,6 +77,25 @@ def _families(sessions: Collection[int], escaped: Collection[Identity]) -> Itera
 
 def _groups_of(sessions: Collection[int], processes: Iterable[ProcStat]) -> set[int]:
     return {process.group for process in processes if process.is_alive and process.session in sessions}
+
+
+def _signal_sessions(
+    sessions: Collection[int], groups: Collection[int], escaped: Collection[Identity], number: int
+) -> Collection[ProcStat]:
+    """Send a signal to these ``groups`` of ``sessions`` and then to others, until no further ones are found.
+
+    Returns the families of the sessions. A child that is being forked meanwhile gets its group's signal, too, so that
+    a group which is stopped makes no others.
+    """
+    signalled = set[int]()
+    for _ in range(MAX_ROUNDS):
+        signal_groups(groups, number)
+        signalled.update(groups)
+        processes = list(_families(sessions, escaped))
+        groups = _groups_of(sessions, processes) - signalled
+        if not groups:
+            break
+    return processes
 
 
 def _stop_escaped(

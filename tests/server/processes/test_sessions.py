@@ -145,6 +145,19 @@ def test_descendants_that_left_the_session_are_killed(died: Callable[[int], None
             died(pid)
 
 
+def test_nobody_escapes_who_leaves_the_session_meanwhile() -> None:
+    """However many do: all of them hold a pipe, which is at its end when they are gone."""
+    for _ in range(5):
+        with lead("sh", "-c", "while echo; do setsid sleep 60 & done") as leader:
+            assert leader.stdout
+            for _ in range(20):
+                leader.stdout.readline()
+            kill_sessions([leader.pid])
+            while select.select([leader.stdout], [], [], 20)[0] and os.read(leader.stdout.fileno(), 65536):
+                pass
+            assert select.select([leader.stdout], [], [], 0)[0]
+
+
 def test_who_has_left_is_killed_after_its_ancestors_when_it_is_known(died: Callable[[int], None]) -> None:
     """Nothing else leads to it then; its own children are found through it."""
     with lead("sh", "-c", f"python3 -c '{OWN_SESSION}' & wait") as leader:
