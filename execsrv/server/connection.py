@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 MAX_OPEN_REQUESTS = 4096
 
 #: The longest that an end may take, and the shares of it that killed processes may take to be gone, and that are left
-#: for sending what waits; open requests have the rest.
-END_S, KILL_S, FLUSH_S = 4.5, 2.5, 1.0
+#: for breaking off what still goes on and for sending what waits; open requests have the rest.
+END_S, KILL_S, BREAK_OFF_S, FLUSH_S = 4.5, 2.5, 0.5, 1.0
 
 #: Nothing tells of a peer that hangs up while it is not read, so that is looked for, this often.
 LOOK_S = 0.5
@@ -68,13 +68,21 @@ class Connection:
         """Kill and reap the processes, send what is still to be said, close; bounded in time, twice is harmless."""
         deadline = time.monotonic() + END_S
         self._handler.end_processes(reason, KILL_S)
-        self._answered.wait_for(lambda: not self._open_requests, deadline - FLUSH_S - time.monotonic())
+        if not self._wait_for_answers(deadline - FLUSH_S - BREAK_OFF_S):
+            self._handler.break_off()
+            self._wait_for_answers(deadline - FLUSH_S)
         self._outbox.close(discard=False)
         if self._sender:
             self._sender.join(max(0.0, deadline - time.monotonic()))
         self._outbox.close(discard=True)
         self._handler.end(reason, KILL_S)  # also the processes that waited for room in the outbox
         self._transport.close()
+
+    def _wait_for_answers(self, deadline: float) -> bool:
+        """Wait until no request is open, or none can be answered any more; False when it is too late for that."""
+        return self._answered.wait_for(
+            lambda: not self._open_requests or self._outbox.is_closed, deadline - time.monotonic()
+        )
 
     # ---- in --------------------------------------------------------------------------------------------------------
 

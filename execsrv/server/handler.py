@@ -100,6 +100,10 @@ class Handler:
         self._supervisor.end(reason, timeout)
         self.processes.close()
 
+    def break_off(self) -> None:
+        """End a copy that is under way, which need never end by itself; no other file is opened any more."""
+        self.files.end()
+
     def end(self, reason: ExitReason, timeout: float) -> None:
         """End the processes as ``end_processes`` does, then close the files that are open. Twice is harmless.
 

@@ -6,7 +6,8 @@ import enum
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 import gevent
 
@@ -61,12 +62,22 @@ class Lanes:
         if result is not None:
             finish(outcome_of(lambda: result))
             return
-        self._files.append(lambda: finish(self._threads.call(outcome_of, call.run)))
+        self._files.append(lambda: finish(self._on_thread(outcome_of, call.run)))
         if len(self._files) == 1:
             gevent.spawn(self._work)
+
+    def _on_thread(self, outcome_of: Callable[[Run], O], run: Run) -> O:
+        try:
+            return self._threads.call(outcome_of, run)
+        except RuntimeError as error:  # the system has no thread for it, which is an answer too
+            return outcome_of(partial(_raise, error))
 
     def _work(self) -> None:
         while self._files:
             if self._admit():
                 self._files[0]()
             self._files.popleft()
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

@@ -13,7 +13,7 @@ import gevent
 import pytest
 
 from execsrv.protocol.events import ProcessStarted
-from execsrv.server.connection import MAX_OPEN_REQUESTS
+from execsrv.server.connection import END_S, MAX_OPEN_REQUESTS
 from execsrv.server.outbox import BATCH_ANSWERS, MAX_ANSWER_BYTES, MAX_OUTPUT_BYTES
 
 if TYPE_CHECKING:
@@ -500,3 +500,26 @@ def test_20_connections_leave_nothing(make_peer: MakePeer, nothing_left: Left) -
             peer.event("process/exited", "a")
         peer.hang_up()
         nothing_left()
+
+
+def test_a_copy_that_does_not_end_is_broken_off_at_the_end(peer: Peer, tmp_path: Path) -> None:
+    """After it had some time; it is answered like any other request."""
+    with open(tmp_path / "source", "wb") as file:
+        file.truncate(1 << 42)
+    id = peer.ask("fs/copy", sourcePath=str(tmp_path / "source"), destinationPath="/dev/null")
+    look_until(lambda: peer.transport.is_drained)
+    peer.hang_up()
+    assert peer.answer(id)["error"]["message"].endswith(": Operation canceled")
+
+
+def test_requests_that_cannot_be_answered_are_not_waited_for(peer: Peer, tmp_path: Path) -> None:
+    """The peer is gone, and most of them have not begun."""
+    with open(tmp_path / "source", "wb") as file:
+        file.truncate(1 << 42)
+    for _ in range(30):
+        peer.ask("fs/copy", sourcePath=str(tmp_path / "source"), destinationPath="/dev/null")
+    look_until(lambda: peer.transport.is_drained)
+    peer.vanish()
+    peer.ask("no/such")
+    look_until(lambda: peer.transport.is_closed)
+    assert peer.hang_up() < END_S / 2

@@ -121,6 +121,27 @@ def test_a_call_that_is_not_admitted_is_dropped(threads: Threads) -> None:
     assert log.wait(1) == ["admitted"] and not answers
 
 
+def test_a_call_is_answered_when_there_is_no_thread(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those behind it have their turn."""
+
+    def no_thread(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    def outcome_of(run: Run) -> Any:
+        try:
+            return run()
+        except RuntimeError as error:
+            return str(error)
+
+    lanes, log = Lanes(threads, admit=lambda: True), Log()
+    with monkeypatch.context() as patched:
+        patched.setattr("execsrv.server.threads._start_thread", no_thread)
+        lanes.put(Call(refuse, Lane.FILES), outcome_of, log.append)
+        assert log.wait(1) == ["can't start new thread"]
+    log.put(lanes, Lane.FILES, lambda: "later")
+    assert log.wait(2)[1] == "later"
+
+
 def refuse() -> Any:
     """Must not be called."""
     raise AssertionError("called")
