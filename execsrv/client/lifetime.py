@@ -80,6 +80,19 @@ def refuse_fork(pid: int) -> None:
         raise ClosedError("it belongs to the process that this one is a fork of")
 
 
+class Changed(threading.Condition):
+    """A condition that cannot be waited for in a fork, where no thread is left that would notify it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pid = os.getpid()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """As ``threading.Condition.wait``. Raises ClosedError in a fork."""
+        refuse_fork(self._pid)
+        return super().wait(timeout)
+
+
 def _close_all() -> None:
     for owned in list(_open):
         close(owned)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from execsrv.client.deadline import Deadline
+from execsrv.client.lifetime import Changed
 from execsrv.client.notifications import Event, size_of
 from execsrv.client.spool import Spool
 
@@ -17,7 +18,7 @@ class Mailbox:
 
     def __init__(self, thread: int | None = None) -> None:
         self.thread = thread
-        self._changed = threading.Condition()
+        self._changed = Changed()
         self._events: Spool[Event] = Spool()
         self._last: Event | None = None
         self._ended = False

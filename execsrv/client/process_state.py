@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 
 from execsrv.client.deadline import Deadline
 from execsrv.client.errors import ClosedError
+from execsrv.client.lifetime import Changed
 from execsrv.client.mailbox import Mailbox
 from execsrv.client.notifications import ProcessEvent
 from execsrv.client.pacing import Pacer
@@ -33,7 +33,7 @@ class ProcessState:
         self._pacer = pacer
         self._tells_close = tells_close
         self._output: Spool[ProcessOutput] = Spool()
-        self._changed = threading.Condition()
+        self._changed = Changed()
         self._exited_at = 0.0
         self.pid: int | None = None
         self.exited: ProcessExited | None = None

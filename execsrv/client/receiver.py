@@ -34,10 +34,9 @@ class EventReceiver:
 
         Raises TimeoutError, ClosedError at the end, and OutputLost (once) where events had to be given up.
         """
-        event = self._bus.take(self._mailbox, Deadline(timeout))
+        event = self._pull(timeout)
         if event is None:
             raise self._bus.failure.again() if self._bus.failure else ClosedError("closed by this client")
-        self._bus.settle(self._mailbox, event)
         return event
 
     def close(self) -> None:
@@ -48,12 +47,17 @@ class EventReceiver:
         return self
 
     def __next__(self) -> Event:
-        try:
-            return self.get(self._timeout)
-        except ClosedError:
-            if self._bus.failure:
-                raise
-            raise StopIteration from None
+        event = self._pull(self._timeout)
+        if event is None:
+            raise self._bus.failure.again() if self._bus.failure else StopIteration
+        return event
+
+    def _pull(self, timeout: float | None) -> Event | None:
+        """The next event; None at the end."""
+        event = self._bus.take(self._mailbox, Deadline(timeout))
+        if event is not None:
+            self._bus.settle(self._mailbox, event)
+        return event
 
     def __enter__(self) -> Self:
         return self

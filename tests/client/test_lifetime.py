@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 
 import pytest
 from endings import gone
@@ -129,17 +130,29 @@ def test_forked_child_leaves_the_connection_alone(fake: FakeServer, fake_client:
     assert fake_client.call("process/terminate") == {"running": True}
 
 
-def test_forked_child_cannot_use_the_connection(fake: FakeServer, fake_client: ExecServerClient) -> None:
+@pytest.mark.parametrize("use", ["run", "wait", "read", "listen"])
+def test_forked_child_cannot_use_the_connection(fake: FakeServer, fake_client: ExecServerClient, use: str) -> None:
     """It is told so at once, since the threads that would answer it are its parent's."""
+    process, receiver = fake_client.start(["cmd"], process_id="p"), fake_client.event_receiver()
+    uses: dict[str, Callable[[], object]] = {
+        "run": lambda: fake_client.run(["true"]),
+        "wait": process.wait,
+        "read": lambda: list(process),
+        "listen": lambda: list(receiver),
+    }
     pid = os.fork()
     if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(int(WAIT))  # which ends it
+        code = 1
         try:
-            fake_client.run(["true"])
+            uses[use]()
         except ClosedError:
-            os._exit(0)
-        os._exit(1)
+            code = 0
+        finally:
+            os._exit(code)
     assert os.waitpid(pid, 0) == (pid, 0)
+    receiver.close()
     assert fake_client.call("process/terminate") == {"running": True}
 
 
