@@ -112,7 +112,13 @@ class Handler:
         """
         self.end_processes(reason, timeout)
         if self.files.end():
-            gevent.spawn(self._workers.files.call, self.files.handles.close_all).join(CLOSE_FILES_S)
+            gevent.spawn(self._close_files).join(CLOSE_FILES_S)
+
+    def _close_files(self) -> None:
+        try:
+            self._workers.files.call(self.files.handles.close_all)
+        except RuntimeError:  # the system has no thread for it, and nobody else would close them
+            self.files.handles.close_all()
 
 
 def environment_info() -> EnvironmentInfo:

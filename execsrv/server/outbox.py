@@ -16,7 +16,8 @@ MAX_OUTPUT_BYTES = 128 * KIB
 #: Answers that may wait; above it no further request is taken up.
 MAX_ANSWER_BYTES = 8 * MIB
 
-#: Small messages are handed to the transport together, up to this size.
+#: Small messages are handed to the transport together, up to this size. Less than MAX_ANSWER_BYTES: what waits to be a
+#: batch must not be what a reader waits for.
 BATCH_BYTES = 64 * KIB
 
 #: Answers that are worth being sent together, however small.

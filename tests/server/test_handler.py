@@ -135,6 +135,22 @@ def test_the_end_closes_what_is_open(handler: Handler, nothing_left: Callable[[]
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_files_are_closed_when_there_is_no_thread_for_it(
+    handler: Handler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else would ever do it."""
+
+    def no_thread(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("execsrv.server.threads._start_thread", no_thread)
+    before = open_descriptors()
+    handler.files.open(OpenParams("w", f"{tmp_path}/file", "write"))
+    opened = open_descriptors() - before
+    handler.end("connectionClosed", 10)
+    assert opened and not opened & open_descriptors()
+
+
 def test_the_end_waits_for_no_disk(handler: Handler, workers: Workers, tmp_path: Path) -> None:
     """When all threads are stuck, files are closed as soon as one is free."""
     before = open_descriptors()
