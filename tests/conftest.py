@@ -22,6 +22,12 @@ def server() -> Iterator[Server]:
     server.end()
 
 
+@pytest.fixture(scope="session")
+def server_url(server: Server) -> str:
+    """Its websocket URL."""
+    return server.url
+
+
 @pytest.fixture(params=["local", "url"])
 def to(request: pytest.FixtureRequest) -> list[str]:
     """Options that choose the server: none for one of its own."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, TypeAlias
@@ -41,16 +39,6 @@ def fake_client(fake: FakeServer) -> Iterator[ExecServerClient]:
     """A client of ``fake``."""
     with fake.connect() as client:
         yield client
-
-
-@pytest.fixture(scope="session")
-def server_url() -> Iterator[str]:
-    """The URL of a real websocket server for the whole run."""
-    command = [sys.executable, "-m", "execsrv", "--listen", "ws://127.0.0.1:0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as server:
-        assert server.stderr
-        yield server.stderr.readline().decode().split()[-1]
-        server.terminate()
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,6 @@ lies under another root than the session has for it, where nothing is; so a path
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,16 +39,6 @@ def workspace(backend: str, tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture(scope="session")
-def websocket_url() -> Iterator[str]:
-    """The URL of a websocket server for the whole run."""
-    command = [sys.executable, "-m", "execsrv", "--listen", "ws://127.0.0.1:0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as server:
-        assert server.stderr
-        yield server.stderr.readline().decode().split()[-1]
-        server.terminate()
-
-
-@pytest.fixture(scope="session")
 def in_process_client() -> Iterator[ExecServerClient]:
     """A client that is its own server, for the whole run."""
     with ExecServerClient.connect_in_process() as client:
@@ -65,9 +53,9 @@ def spawned_client() -> Iterator[ExecServerClient]:
 
 
 @pytest.fixture(scope="session")
-def websocket_client(websocket_url: str) -> Iterator[ExecServerClient]:
+def websocket_client(server_url: str) -> Iterator[ExecServerClient]:
     """A client of the websocket server, for the whole run."""
-    with ExecServerClient.connect_websocket(websocket_url) as client:
+    with ExecServerClient.connect_websocket(server_url) as client:
         yield client
 
 
@@ -107,7 +95,7 @@ def session_config(backend: str, workspace: Workspace, request: pytest.FixtureRe
         experimental_unified_exec_use_exec_server=True,
         experimental_unified_exec_spawn_local_exec_server=backend == "spawned",
         experimental_unified_exec_exec_server_websocket_url=(
-            request.getfixturevalue("websocket_url") if backend == "websocket" else None
+            request.getfixturevalue("server_url") if backend == "websocket" else None
         ),
         experimental_unified_exec_exec_server_workspace_root=str(workspace.place),
         experimental_unified_exec_exec_server_local_root=str(workspace.root),

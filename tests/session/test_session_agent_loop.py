@@ -35,7 +35,7 @@ def executor(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     if url:
         return url, os.environ[ROOT_VARIABLE]
     (tmp_path / "workspace").mkdir()
-    return request.getfixturevalue("websocket_url"), str(tmp_path / "workspace")
+    return request.getfixturevalue("server_url"), str(tmp_path / "workspace")
 
 
 @pytest.fixture

@@ -122,20 +122,20 @@ def test_a_server_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch)
         session_execution_backends(config)
 
 
-def test_a_url_wins_over_a_server_of_ones_own(websocket_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_wins_over_a_server_of_ones_own(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And goes on when the session has ended."""
     monkeypatch.setenv("EXECSRV_EXE", "/not/there")
-    config = dataclasses.replace(SPAWN, experimental_unified_exec_exec_server_websocket_url=websocket_url)
+    config = dataclasses.replace(SPAWN, experimental_unified_exec_exec_server_websocket_url=server_url)
     with session_execution_backends(config) as backends:
         server = run(backends, PARENT)
     with session_execution_backends(config) as backends:
         assert run(backends, PARENT) == server
 
 
-def test_without_use_nothing_else_counts(websocket_url: str) -> None:
+def test_without_use_nothing_else_counts(server_url: str) -> None:
     """A URL and roots are of no effect then."""
     config = SessionConfig(
-        experimental_unified_exec_exec_server_websocket_url=websocket_url,
+        experimental_unified_exec_exec_server_websocket_url=server_url,
         experimental_unified_exec_exec_server_workspace_root="/not/there",
         experimental_unified_exec_exec_server_local_root="/",
     )

@@ -142,6 +142,16 @@ def test_messages_to_a_real_client_arrive(start_server: Start, hub: HubThread) -
         sent.result(PATIENCE)
 
 
+def payloads_until(client: RawClient, end: bytes) -> bytes:
+    """The payloads of the frames that come, up to one with this ``end``."""
+    got = b""
+    while not got.endswith(end):
+        frame = client.frame()
+        assert frame
+        got += frame[2]
+    return got
+
+
 def test_messages_are_sent_at_once_as_far_as_they_fit(start_server: Start, connect: Connect, hub: HubThread) -> None:
     """And the rest by the next send, before what that is given."""
     server = start_server()
@@ -151,12 +161,7 @@ def test_messages_are_sent_at_once_as_far_as_they_fit(start_server: Start, conne
     assert [client.frame() for _ in range(2)] == [(True, Opcode.TEXT, b"one"), (True, Opcode.TEXT, b"two")]
     assert not hub.call(transport.send_now, as_messages(FLOOD))
     sent = hub.submit(transport.send, as_messages(b"last"))
-    got = b""
-    while not got.endswith(b"last"):
-        frame = client.frame()
-        assert frame
-        got += frame[2]
-    assert got == FLOOD + b"last"
+    assert payloads_until(client, b"last") == FLOOD + b"last"
     sent.result(PATIENCE)
 
 
@@ -170,12 +175,7 @@ def test_nothing_is_sent_at_once_while_something_else_is_written(
     sent = hub.submit(transport.send, as_messages(FLOOD))
     client.file.peek()  # it has begun
     assert not hub.call(transport.send_now, as_messages(b"after"))
-    got = b""
-    while not got.endswith(b"after"):
-        frame = client.frame()
-        assert frame
-        got += frame[2]
-    assert got == FLOOD + b"after"
+    assert payloads_until(client, b"after") == FLOOD + b"after"
     sent.result(PATIENCE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from concurrent.futures import Future
 
 import pytest
 from exec_fakes import REQUEST, WAIT, Collector, FakeProcess, in_background, session_of
@@ -37,6 +38,14 @@ def follow(process: FakeProcess, *chunks: bytes, code: int = 0) -> CommandSessio
     return session
 
 
+def followed(process: FakeProcess) -> tuple[CommandSession, Collector, Future[None]]:
+    """A session that is followed in the background, and what its events say."""
+    bus, seen = EventBus({}), Collector()
+    bus.subscribe(seen)
+    session = CommandSession(1234, REQUEST, process, bus)
+    return session, seen, in_background(session.follow)
+
+
 def test_output_and_code(process: FakeProcess) -> None:
     """Each byte is collected once."""
     session = follow(process, b"one\n", b"two\n", code=3)
@@ -47,10 +56,7 @@ def test_output_and_code(process: FakeProcess) -> None:
 
 def test_output_of_a_running_command(process: FakeProcess) -> None:
     """There is no code yet; what comes later is collected later."""
-    bus, seen = EventBus({}), Collector()
-    bus.subscribe(seen)
-    session = CommandSession(1234, REQUEST, process, bus)
-    following = in_background(session.follow)
+    session, seen, following = followed(process)
     process.says(b"one")
     seen.wait_for("b'one'")
     assert session.collect() == (RetainedOutput(b"one"), None)
@@ -81,10 +87,7 @@ def test_wait_ends_at_its_deadline(process: FakeProcess) -> None:
 
 def test_character_is_collected_as_a_whole(process: FakeProcess) -> None:
     """Also when it comes in pieces; what is wrong, and what stays unfinished, is not lost."""
-    bus, seen = EventBus({}), Collector()
-    bus.subscribe(seen)
-    session = CommandSession(1234, REQUEST, process, bus)
-    following = in_background(session.follow)
+    session, seen, following = followed(process)
     process.says(b"a\xe2\x82")
     seen.wait_for("xe2")
     assert session.collect()[0].retained == b"a"
@@ -106,10 +109,7 @@ def test_flood_is_bounded(process: FakeProcess) -> None:
 
 def test_events_of_a_life(process: FakeProcess) -> None:
     """In order, the transcript last, whatever was collected before."""
-    bus, seen = EventBus({}), Collector()
-    bus.subscribe(seen)
-    session = CommandSession(1234, REQUEST, process, bus)
-    following = in_background(session.follow)
+    session, seen, following = followed(process)
     process.says(b"one")
     seen.wait_for("b'one'")
     session.collect()
